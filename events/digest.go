@@ -1,0 +1,67 @@
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+	"strconv"
+
+	"github.com/cockroachdb/errors"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Digest is the SHA-256 of a canonical JSON text (RFC 8785), in lower-case hex.
+type Digest string
+
+// DigestOf returns the digest of data as it is.
+func DigestOf(data []byte) Digest {
+	sum := sha256.Sum256(data)
+	return Digest(hex.EncodeToString(sum[:]))
+}
+
+// CanonicalDigest returns the digest of a JSON text brought into canonical
+// form, so that white space and the order of members do not matter. Text that
+// is not JSON, or has duplicate names, is an error.
+func CanonicalDigest(text []byte) (Digest, error) {
+	v := jsontext.Value(text).Clone()
+	if err := v.Canonicalize(); err != nil {
+		return "", errors.Wrap(err, "canonical JSON")
+	}
+	return DigestOf(v), nil
+}
+
+// secretVersion is the "#3" of "${secret:github/env.TOKEN#3}".
+var secretVersion = regexp.MustCompile(`(\$\{secret:[^}#]*)#[0-9]+\}`)
+
+// Digest identifies what the definition connects to: equal digests mean that
+// one connection serves both. Where the definition came from, what it is
+// labelled, whether it should run and the versions of its secrets have no part
+// in it, so that a rotated secret does not lose what is known of the server.
+func (d *Definition) Digest() Digest {
+	c := *d
+	c.Source, c.Labels, c.Disabled, c.Want = nil, nil, false, ""
+	c.Scope, c.Type, c.AutoApprove, c.Placement = "", d.Transport(), nil, nil
+	data, err := json.Marshal(&c, json.Deterministic(true))
+	if err == nil {
+		data = secretVersion.ReplaceAll(data, []byte("$1}"))
+		var digest Digest
+		if digest, err = CanonicalDigest(data); err == nil {
+			return digest
+		}
+	}
+	// unreachable unless a definition holds invalid UTF-8 that did not pass a
+	// decoder; such text still gets a digest of its own.
+	return DigestOf([]byte(strconv.Quote(err.Error()) + c.Command + c.URL))
+}
+
+// quote shows untrusted text in a message: quoted, and cut where it is long.
+func quote(s string) string {
+	const longest = 80
+	if len(s) > longest {
+		s = s[:longest] + "…"
+	}
+	return strconv.Quote(s)
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

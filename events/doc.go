@@ -1,0 +1,58 @@
+// Package events says what can be said in a fleet: events and commands, the
+// ids they name, the subjects they travel on and the bytes they are stored as.
+//
+// It is pure: it reads no clock, no environment and no network, and imports no
+// broker. Everything else in toolfleet is built on these words.
+//
+// # Chains
+//
+// History is a set of chains. A chain is one literal NATS subject and has one
+// writer at a time (see [Chain]):
+//
+//	tf.evt.<fleet>.server.<server>                a server's definition
+//	tf.evt.<fleet>.instance.<server>.<instance>   one running copy of it
+//	tf.evt.<fleet>.worker.<worker>                a host's daemon
+//	tf.evt.<fleet>.fleet                          the fleet itself
+//
+// The position of an event is its sequence in the fleet's stream ([Seq]). The
+// last event of a chain as a reader knows it is the chain's [Tip]: sequence and
+// link. Every append states the tip that its decision was made on.
+//
+// # Format
+//
+// A stored event is a CloudEvents 1.0 event in NATS binary content mode. The
+// body is JSON; everything needed for routing is in headers and can be read
+// without the body:
+//
+//	ce-specversion   1.0
+//	ce-id            UUIDv7, random: the stream's duplicate window goes by it
+//	ce-source        toolfleet/<fleet>/<who wrote it>
+//	ce-type          dev.toolfleet.<kind>.v<version>
+//	ce-subject       the chain without its prefix, such as instance.github.0
+//	ce-time          RFC 3339, UTC, nanoseconds
+//	content-type     application/json
+//	traceparent      W3C trace context of the event's creation, if any
+//	tracestate       likewise
+//	tf-epoch         decimal; the owner's epoch, on instance chains
+//	tf-attempt       decimal; the connection attempt, where there is one
+//	tf-cause         id of the event or command that led to this one
+//	tf-correlation   id of the request, chosen by the caller
+//	tf-actor         who asked
+//	tf-reason        the actor's own words
+//	tf-prev          link to the previous message of the chain, hex
+//
+// tf-actor and tf-reason may hold any text; bytes outside printable ASCII, and
+// '%', are percent-encoded.
+//
+// The link is SHA-256 over the previous message's ce-id, ce-type, tf-epoch,
+// tf-prev, subject and body, each but the last followed by LF. A chain's first
+// event has no tf-prev.
+//
+// # Reading
+//
+// Decoding is strict: member names are case-sensitive, duplicate names and
+// invalid UTF-8 are refused. It is also tolerant of the future: a kind or
+// version this build does not know becomes an [Unknown] body and unknown
+// members of a known body are kept in [Event.Data], so that a reader can step
+// over what it cannot read and write again what it did not understand.
+package events

@@ -1,0 +1,199 @@
+package events
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/errors"
+	"github.com/go-json-experiment/json"
+)
+
+// Kind is the name of an event on the wire, such as "tools-listed".
+type Kind string
+
+// The kinds of event. The same kind may be written on chains of several kinds,
+// with the same body.
+const (
+	KindDeclared         Kind = "declared"
+	KindUpdated          Kind = "updated"
+	KindUpdateSettled    Kind = "update-settled"
+	KindUpdateRolledBack Kind = "update-rolled-back"
+	KindEnabled          Kind = "enabled"
+	KindDisabled         Kind = "disabled"
+	KindWithdrawn        Kind = "withdrawn"
+	KindRejected         Kind = "rejected"
+	KindRestartRequested Kind = "restart-requested"
+	KindStartRequested   Kind = "start-requested"
+	KindStopRequested    Kind = "stop-requested"
+	KindMoveRequested    Kind = "move-requested"
+	KindAssigned         Kind = "assigned"
+	KindConnecting       Kind = "connecting"
+	KindConnected        Kind = "connected"
+	KindToolsListed      Kind = "tools-listed"
+	KindResourcesListed  Kind = "resources-listed"
+	KindPromptsListed    Kind = "prompts-listed"
+	KindDegraded         Kind = "degraded"
+	KindRecovered        Kind = "recovered"
+	KindFailed           Kind = "failed"
+	KindRestartScheduled Kind = "restart-scheduled"
+	KindRestarted        Kind = "restarted"
+	KindAuthRequired     Kind = "auth-required"
+	KindParked           Kind = "parked"
+	KindStopping         Kind = "stopping"
+	KindStopped          Kind = "stopped"
+	KindReleased         Kind = "released"
+	KindLost             Kind = "lost"
+	KindJoined           Kind = "joined"
+	KindLeft             Kind = "left"
+	KindDraining         Kind = "draining"
+	KindCordoned         Kind = "cordoned"
+	KindUncordoned       Kind = "uncordoned"
+	KindFrozen           Kind = "frozen"
+	KindUnfrozen         Kind = "unfrozen"
+	KindSourceFailed     Kind = "source-failed"
+	KindDiscovered       Kind = "discovered"
+	KindLedBy            Kind = "led-by"
+)
+
+func (Declared) kind() Kind         { return KindDeclared }
+func (Updated) kind() Kind          { return KindUpdated }
+func (UpdateSettled) kind() Kind    { return KindUpdateSettled }
+func (UpdateRolledBack) kind() Kind { return KindUpdateRolledBack }
+func (Enabled) kind() Kind          { return KindEnabled }
+func (Disabled) kind() Kind         { return KindDisabled }
+func (Withdrawn) kind() Kind        { return KindWithdrawn }
+func (Rejected) kind() Kind         { return KindRejected }
+func (RestartRequested) kind() Kind { return KindRestartRequested }
+func (StartRequested) kind() Kind   { return KindStartRequested }
+func (StopRequested) kind() Kind    { return KindStopRequested }
+func (MoveRequested) kind() Kind    { return KindMoveRequested }
+func (Assigned) kind() Kind         { return KindAssigned }
+func (Connecting) kind() Kind       { return KindConnecting }
+func (Connected) kind() Kind        { return KindConnected }
+func (ToolsListed) kind() Kind      { return KindToolsListed }
+func (ResourcesListed) kind() Kind  { return KindResourcesListed }
+func (PromptsListed) kind() Kind    { return KindPromptsListed }
+func (Degraded) kind() Kind         { return KindDegraded }
+func (Recovered) kind() Kind        { return KindRecovered }
+func (Failed) kind() Kind           { return KindFailed }
+func (RestartScheduled) kind() Kind { return KindRestartScheduled }
+func (Restarted) kind() Kind        { return KindRestarted }
+func (AuthRequired) kind() Kind     { return KindAuthRequired }
+func (Parked) kind() Kind           { return KindParked }
+func (Stopping) kind() Kind         { return KindStopping }
+func (HasStopped) kind() Kind       { return KindStopped }
+func (Released) kind() Kind         { return KindReleased }
+func (Lost) kind() Kind             { return KindLost }
+func (Joined) kind() Kind           { return KindJoined }
+func (Left) kind() Kind             { return KindLeft }
+func (Draining) kind() Kind         { return KindDraining }
+func (Cordoned) kind() Kind         { return KindCordoned }
+func (Uncordoned) kind() Kind       { return KindUncordoned }
+func (Frozen) kind() Kind           { return KindFrozen }
+func (Unfrozen) kind() Kind         { return KindUnfrozen }
+func (SourceFailed) kind() Kind     { return KindSourceFailed }
+func (Discovered) kind() Kind       { return KindDiscovered }
+func (LedBy) kind() Kind            { return KindLedBy }
+func (u Unknown) kind() Kind        { return Kind(u.Type) }
+func (Undecodable) kind() Kind      { return "" }
+
+// catalogue holds every kind: the chains it may be written on, and its decoder.
+var catalogue = map[Kind]entry{
+	KindDeclared:         {on(OfServer), decode[Declared]},
+	KindUpdated:          {on(OfServer), decode[Updated]},
+	KindUpdateSettled:    {on(OfServer), decode[UpdateSettled]},
+	KindUpdateRolledBack: {on(OfServer), decode[UpdateRolledBack]},
+	KindEnabled:          {on(OfServer), decode[Enabled]},
+	KindDisabled:         {on(OfServer), decode[Disabled]},
+	KindWithdrawn:        {on(OfServer), decode[Withdrawn]},
+	KindRejected:         {on(OfServer, OfFleet), decode[Rejected]},
+	KindRestartRequested: {on(OfServer), decode[RestartRequested]},
+	KindStartRequested:   {on(OfServer), decode[StartRequested]},
+	KindStopRequested:    {on(OfServer), decode[StopRequested]},
+	KindMoveRequested:    {on(OfServer), decode[MoveRequested]},
+	KindAssigned:         {on(OfInstance), decode[Assigned]},
+	KindConnecting:       {on(OfInstance), decode[Connecting]},
+	KindConnected:        {on(OfInstance), decode[Connected]},
+	KindToolsListed:      {on(OfInstance), decode[ToolsListed]},
+	KindResourcesListed:  {on(OfInstance), decode[ResourcesListed]},
+	KindPromptsListed:    {on(OfInstance), decode[PromptsListed]},
+	KindDegraded:         {on(OfInstance), decode[Degraded]},
+	KindRecovered:        {on(OfInstance), decode[Recovered]},
+	KindFailed:           {on(OfInstance), decode[Failed]},
+	KindRestartScheduled: {on(OfInstance), decode[RestartScheduled]},
+	KindRestarted:        {on(OfInstance), decode[Restarted]},
+	KindAuthRequired:     {on(OfInstance), decode[AuthRequired]},
+	KindParked:           {on(OfInstance), decode[Parked]},
+	KindStopping:         {on(OfInstance), decode[Stopping]},
+	KindStopped:          {on(OfInstance), decode[HasStopped]},
+	KindReleased:         {on(OfInstance), decode[Released]},
+	KindLost:             {on(OfInstance, OfWorker), decode[Lost]},
+	KindJoined:           {on(OfWorker), decode[Joined]},
+	KindLeft:             {on(OfWorker), decode[Left]},
+	KindDraining:         {on(OfWorker), decode[Draining]},
+	KindCordoned:         {on(OfWorker), decode[Cordoned]},
+	KindUncordoned:       {on(OfWorker), decode[Uncordoned]},
+	KindFrozen:           {on(OfFleet), decode[Frozen]},
+	KindUnfrozen:         {on(OfFleet), decode[Unfrozen]},
+	KindSourceFailed:     {on(OfFleet), decode[SourceFailed]},
+	KindDiscovered:       {on(OfFleet), decode[Discovered]},
+	KindLedBy:            {on(OfFleet), decode[LedBy]},
+}
+
+type entry struct {
+	chains uint8
+	decode func([]byte) (Body, error)
+}
+
+func on(kinds ...ChainKind) (set uint8) {
+	for _, k := range kinds {
+		set |= 1 << k
+	}
+	return set
+}
+
+func decode[T Body](data []byte) (Body, error) {
+	var body T
+	if err := json.Unmarshal(data, &body); err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
+// Kinds returns every kind, sorted.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(catalogue)) }
+
+// KindOf returns the kind of a body; it is empty for an [Undecodable].
+func KindOf(b Body) Kind { return b.kind() }
+
+// BelongsOn says whether events of the kind may be written on chains of that
+// kind.
+func (k Kind) BelongsOn(c ChainKind) bool { return catalogue[k].chains&on(c) != 0 }
+
+const (
+	typePrefix = "dev.toolfleet."
+	// version is that of every kind so far.
+	version = 1
+)
+
+// Type returns the ce-type of the kind's current version.
+func (k Kind) Type() string { return typePrefix + string(k) + ".v" + strconv.Itoa(version) }
+
+// parseType returns the kind that a ce-type names, and whether this build knows
+// it in that version.
+func parseType(t string) (k Kind, known bool, err error) {
+	name, ok := strings.CutPrefix(t, typePrefix)
+	dot := strings.LastIndex(name, ".v")
+	if !ok || dot <= 0 {
+		return "", false, errors.Newf("ce-type %s is not %s<kind>.v<version>", quote(t), typePrefix)
+	}
+	v, err := strconv.ParseUint(name[dot+2:], 10, 16)
+	if err != nil {
+		return "", false, errors.Newf("ce-type %s has no version", quote(t))
+	}
+	k = Kind(name[:dot])
+	_, known = catalogue[k]
+	return k, known && v == version, nil
+}
