@@ -3,6 +3,7 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -209,18 +210,32 @@ func parseUint[T ~uint32 | ~uint64](h map[string][]string, name string) (T, erro
 // LinkOf returns the link of a stored message: what the next message of its
 // chain has as tf-prev.
 func LinkOf(m Message) Link {
-	h := sha256.New()
-	buf := make([]byte, 0, 512)
-	for _, s := range [...]string{
-		first(m.Header, headerID), first(m.Header, headerType),
-		first(m.Header, headerEpoch), first(m.Header, headerPrev), m.Subject,
-	} {
-		buf = append(append(buf, s...), '\n')
+	names := make([]string, 0, 16)
+	for name := range m.Header {
+		if isOurs(name) {
+			names = append(names, name)
+		}
 	}
-	h.Write(buf)
-	h.Write(m.Data)
-	var sum [sha256.Size]byte
-	return Link(hex.EncodeToString(h.Sum(sum[:0])))
+	slices.Sort(names)
+	buf := make([]byte, 0, 1024)
+	for _, name := range names {
+		buf = append(append(buf, name...), ':')
+		buf = append(append(buf, first(m.Header, name)...), '\n')
+	}
+	buf = append(append(buf, m.Subject...), '\n')
+	buf = append(buf, m.Data...)
+	sum := sha256.Sum256(buf)
+	return Link(hex.EncodeToString(sum[:]))
+}
+
+// isOurs says whether a header belongs to the format. Others are the broker's,
+// which may add some.
+func isOurs(name string) bool {
+	switch name {
+	case headerContentType, headerTraceParent, headerTraceState:
+		return true
+	}
+	return strings.HasPrefix(name, "ce-") || strings.HasPrefix(name, "tf-")
 }
 
 const hexDigits = "0123456789ABCDEF"

@@ -44,9 +44,10 @@
 // tf-actor and tf-reason may hold any text; bytes outside printable ASCII, and
 // '%', are percent-encoded.
 //
-// The link is SHA-256 over the previous message's ce-id, ce-type, tf-epoch,
-// tf-prev, subject and body, each but the last followed by LF. A chain's first
-// event has no tf-prev.
+// The link is SHA-256 over the previous message: "name:value" and LF for each of
+// its headers that begin with ce- or tf-, and of content-type, traceparent and
+// tracestate, in the order of their names; then its subject, LF, and its body. A
+// chain's first event has no tf-prev.
 //
 // # Reading
 //

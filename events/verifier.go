@@ -36,8 +36,14 @@ func (v *Verifier) Advance(r *Record) error {
 	if r.Seq != v.seq+1 {
 		return errors.Mark(errors.Newf("event %d is missing: %d follows %d", v.seq+1, r.Seq, v.seq), ErrHistoryIncomplete)
 	}
+	if r.Chain == (Chain{}) {
+		v.seq = r.Seq // a stranger's message, on no chain
+		return nil
+	}
 	tip, known := v.tips[r.Chain]
-	if r.Prev != tip.Link && (known || !v.trusting) {
+	// What cannot be decoded may have no link; its successor vouches for it.
+	_, undecodable := r.Body.(Undecodable)
+	if !undecodable && r.Prev != tip.Link && (known || !v.trusting) {
 		return errors.Mark(errors.Newf("event %d of %s does not link to event %d: one of them was altered, or an event between them is lost",
 			r.Seq, r.Chain, tip.Seq), ErrHistoryIncomplete)
 	}
