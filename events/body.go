@@ -60,8 +60,8 @@ type (
 // Bodies of an instance's chain. Assigned, Released and Lost are written by
 // controllers, all others by the owner.
 type (
-	// Assigned makes a worker the owner. It ends whatever connection the fold
-	// has.
+	// Assigned makes a worker the owner, under a new epoch. It ends whatever
+	// connection there was.
 	Assigned struct {
 		Worker      WorkerID    `json:"worker"`
 		Incarnation Incarnation `json:"incarnation"`
@@ -71,7 +71,9 @@ type (
 	// Connecting is appended, and acknowledged, before anything is spawned or
 	// dialled.
 	Connecting struct {
-		Attempt    int    `json:"attempt"`
+		// Attempt counts the attempts of this owner, from 1.
+		Attempt int `json:"attempt"`
+		// Generation and Definition are those of the [Command] that it obeys.
 		Generation Seq    `json:"generation"`
 		Definition Digest `json:"definition"`
 	}
@@ -86,8 +88,10 @@ type (
 		ServerInfo   jsontext.Value `json:"serverInfo,omitzero"`
 		Capabilities jsontext.Value `json:"capabilities,omitzero"`
 		Instructions string         `json:"instructions,omitzero"`
-		PID          int            `json:"pid,omitzero"`
-		URL          string         `json:"url,omitzero"`
+		// PID of a stdio server's process; URL of another server, unresolved as
+		// its definition has it.
+		PID int    `json:"pid,omitzero"`
+		URL string `json:"url,omitzero"`
 	}
 	// ToolsListed is a complete list of the tools of a connection.
 	ToolsListed struct {
@@ -118,13 +122,13 @@ type (
 		// StderrTail is the end of its stderr: bounded, cleaned and scrubbed.
 		StderrTail string `json:"stderrTail,omitzero"`
 	}
-	// RestartScheduled announces the next attempt.
+	// RestartScheduled announces the next attempt, and when it is made.
 	RestartScheduled struct {
 		DelayMs int64 `json:"delayMs"`
 		Attempt int   `json:"attempt"`
 	}
 	// Restarted follows the first complete list of tools after a failure or a
-	// change of owner.
+	// change of owner, and says how long there was none.
 	Restarted struct {
 		Attempt    int   `json:"attempt"`
 		DowntimeMs int64 `json:"downtimeMs"`
@@ -143,7 +147,7 @@ type (
 	Stopping struct {
 		Reason string `json:"reason,omitzero"`
 	}
-	// HasStopped says that nothing of the instance runs.
+	// HasStopped says that nothing of the instance runs. ([Stopped] is a [Want].)
 	HasStopped struct {
 		// How is "idle" when nothing ran, else "closed", "terminated" or "killed".
 		How string `json:"how"`
@@ -235,11 +239,11 @@ type Listing struct {
 	Count  int    `json:"count"`
 	// From is the digest of the list compared with, or "" when there is none or
 	// it could not be read; then all items are added.
-	From        Digest       `json:"from,omitzero"`
-	Added       Names        `json:"added,omitzero"`
-	Removed     Names        `json:"removed,omitzero"`
-	Changed     Changes      `json:"changed,omitzero"`
-	Quarantined []Quarantine `json:"quarantined,omitempty"`
+	From        Digest      `json:"from,omitzero"`
+	Added       Names       `json:"added,omitzero"`
+	Removed     Names       `json:"removed,omitzero"`
+	Changed     Changes     `json:"changed,omitzero"`
+	Quarantined Quarantines `json:"quarantined,omitzero"`
 }
 
 // MaxNames is how many names a list in an event holds; more are only counted.
@@ -257,6 +261,12 @@ type Changes struct {
 	Items []Change `json:"items,omitempty"`
 }
 
+// Quarantines are items that were left out, the first [MaxNames] of Count.
+type Quarantines struct {
+	Count int          `json:"count"`
+	Items []Quarantine `json:"items,omitempty"`
+}
+
 // Change is one item with the canonical digests of its two definitions.
 type Change struct {
 	Name string `json:"name"`
@@ -266,7 +276,8 @@ type Change struct {
 
 // Quarantine is an item that was left out of a list, and why.
 type Quarantine struct {
-	Name   string `json:"name"`
+	Name string `json:"name"`
+	// Path is the JSON pointer of the offending member of the item, or "".
 	Path   string `json:"path,omitzero"`
 	Reason string `json:"reason"`
 }

@@ -106,21 +106,30 @@ func ParseChain(s string) (Chain, error) {
 			return InstanceChain(ServerID(server), InstanceID(instance)), nil
 		}
 	}
-	return Chain{}, errors.Mark(errors.Newf("%q names no chain", s), ErrInvalidSubject)
+	return Chain{}, errors.Mark(errors.Newf("%s names no chain", quote(s)), ErrInvalidSubject)
 }
 
 // ParseEventSubject is the inverse of [Chain.Subject].
 func ParseEventSubject(subject string) (FleetID, Chain, error) {
-	rest, ok := strings.CutPrefix(subject, eventRoot)
-	fleet, chain, _ := strings.Cut(rest, ".")
-	if !ok || !isID(fleet) {
-		return "", Chain{}, errors.Mark(errors.Newf("%q is not an event subject", subject), ErrInvalidSubject)
+	fleet, chain, err := splitEventSubject(subject)
+	if err != nil {
+		return "", Chain{}, err
 	}
 	c, err := ParseChain(chain)
 	if err != nil {
-		return "", Chain{}, errors.Wrapf(err, "event subject %q", subject)
+		return "", Chain{}, errors.Wrapf(err, "event subject %s", quote(subject))
 	}
-	return FleetID(fleet), c, nil
+	return fleet, c, nil
+}
+
+// splitEventSubject leaves the chain unparsed.
+func splitEventSubject(subject string) (f FleetID, chain string, err error) {
+	rest, ok := strings.CutPrefix(subject, eventRoot)
+	fleet, chain, _ := strings.Cut(rest, ".")
+	if !ok || !isID(fleet) {
+		return "", "", errors.Mark(errors.Newf("%s is not an event subject", quote(subject)), ErrInvalidSubject)
+	}
+	return FleetID(fleet), chain, nil
 }
 
 func isID(s string) bool { return len(s) <= MaxIDLength && isToken(s) }
@@ -154,7 +163,7 @@ func ParseCommandSubject(subject string) (FleetID, Address, error) {
 	rest, ok := strings.CutPrefix(subject, commandRoot)
 	t := strings.Split(rest, ".")
 	if !ok || len(t) != 4 || !isID(t[0]) || !isID(t[1]) || !isID(t[2]) || !isID(t[3]) {
-		return "", Address{}, errors.Mark(errors.Newf("%q is not a command subject", subject), ErrInvalidSubject)
+		return "", Address{}, errors.Mark(errors.Newf("%s is not a command subject", quote(subject)), ErrInvalidSubject)
 	}
 	return FleetID(t[0]), Address{WorkerID(t[1]), ServerID(t[2]), InstanceID(t[3])}, nil
 }

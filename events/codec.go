@@ -3,7 +3,7 @@ package events
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -23,73 +23,31 @@ type Message struct {
 // little above it.
 const MaxSize = 500 << 10
 
-// The headers of an event. NATS compares header names case-sensitively.
 const (
-	headerSpec        = "ce-specversion"
-	headerID          = "ce-id"
-	headerSource      = "ce-source"
-	headerType        = "ce-type"
-	headerSubject     = "ce-subject"
-	headerTime        = "ce-time"
-	headerContentType = "content-type"
-	headerTraceParent = "traceparent"
-	headerTraceState  = "tracestate"
-	headerEpoch       = "tf-epoch"
-	headerAttempt     = "tf-attempt"
-	headerCause       = "tf-cause"
-	headerCorrelation = "tf-correlation"
-	headerActor       = "tf-actor"
-	headerReason      = "tf-reason"
-	headerPrev        = "tf-prev"
-
 	specVersion = "1.0"
 	contentType = "application/json"
 )
 
-// ErrTooLarge marks the error of an event above [MaxSize].
+// ErrTooLarge marks the error of an event above [MaxSize] or [MaxHeaderSize].
 var ErrTooLarge = errors.New("event too large")
 
 // Encode returns the event as the message that is stored. ID, Source and Time
-// must be set.
+// must be set. Where Data is set, it is written as it is: clear it to write a
+// Body that was changed.
+//
+// What [Decode] would refuse is an error, marked [ErrTooLarge] where that is the
+// reason, so that nothing unreadable gets into a history.
 func Encode(f FleetID, e *Event) (Message, error) {
 	typ, data, err := encodeBody(e)
 	if err != nil {
 		return Message{}, errors.Wrapf(err, "encode %s on %s", e.Kind(), e.Chain)
 	}
-	if len(data) > MaxSize {
-		return Message{}, errors.Mark(errors.Newf("encode %s on %s: %d bytes, at most %d are allowed",
-			e.Kind(), e.Chain, len(data), MaxSize), ErrTooLarge)
+	h := e.header(typ)
+	m := Message{Subject: e.Chain.Subject(f), Header: h.message(), Data: data}
+	if _, err := decodeMessage(m, &h); err != nil {
+		return Message{}, errors.Wrapf(err, "encode %s on %s", e.Kind(), e.Chain)
 	}
-	if e.ID == "" || e.Source == "" || e.Time.IsZero() {
-		return Message{}, errors.Newf("encode %s on %s: id, source and time are needed", e.Kind(), e.Chain)
-	}
-	h := make(map[string][]string, 12)
-	set := func(name, value string) {
-		if value != "" {
-			h[name] = []string{value}
-		}
-	}
-	set(headerSpec, specVersion)
-	set(headerID, string(e.ID))
-	set(headerSource, e.Source)
-	set(headerType, typ)
-	set(headerSubject, e.Chain.String())
-	set(headerTime, e.Time.UTC().Format(time.RFC3339Nano))
-	set(headerContentType, contentType)
-	set(headerTraceParent, e.Trace.Parent)
-	set(headerTraceState, e.Trace.State)
-	if e.Epoch != 0 {
-		set(headerEpoch, e.Epoch.String())
-	}
-	if e.Attempt != 0 {
-		set(headerAttempt, strconv.Itoa(e.Attempt))
-	}
-	set(headerCause, e.Cause)
-	set(headerCorrelation, escape(string(e.Correlation)))
-	set(headerActor, escape(e.Actor))
-	set(headerReason, escape(e.Reason))
-	set(headerPrev, string(e.Prev))
-	return Message{Subject: e.Chain.Subject(f), Header: h, Data: data}, nil
+	return m, nil
 }
 
 func encodeBody(e *Event) (typ string, data []byte, err error) {
@@ -99,186 +57,223 @@ func encodeBody(e *Event) (typ string, data []byte, err error) {
 	case Unknown:
 		return b.Type, e.Data, nil
 	default:
-		k := b.kind()
-		if !k.BelongsOn(e.Chain.Kind()) {
-			return "", nil, errors.Newf("not an event of a %s's chain", e.Chain.Kind())
+		if reflect.TypeOf(b).Kind() == reflect.Pointer {
+			return "", nil, errors.New("the body is a pointer, which no reader's switch expects")
 		}
 		if e.Data != nil {
-			return k.Type(), e.Data, nil
+			return b.kind().Type(), e.Data, nil
 		}
 		data, err = json.Marshal(b, json.Deterministic(true))
-		return k.Type(), data, err
+		return b.kind().Type(), data, err
 	}
+}
+
+// header returns the headers of the event.
+func (e *Event) header(typ string) (h header) {
+	h.value = [fields]string{
+		fieldID:          string(e.ID),
+		fieldSource:      e.Source,
+		fieldSpec:        specVersion,
+		fieldSubject:     e.Chain.String(),
+		fieldTime:        e.Time.UTC().Format(time.RFC3339Nano),
+		fieldType:        typ,
+		fieldContentType: contentType,
+		fieldActor:       EscapeHeader(e.Actor),
+		fieldCause:       EscapeHeader(e.Cause),
+		fieldCorrelation: EscapeHeader(string(e.Correlation)),
+		fieldPrev:        string(e.Prev),
+		fieldReason:      EscapeHeader(e.Reason),
+		fieldTraceParent: e.Trace.Parent,
+		fieldTraceState:  e.Trace.State,
+	}
+	for name, value := range e.Extra {
+		h.extra = append(h.extra, extra{name, value})
+	}
+	if e.Time.IsZero() {
+		h.value[fieldTime] = ""
+	}
+	if e.Epoch != 0 {
+		h.value[fieldEpoch] = e.Epoch.String()
+	}
+	if e.Attempt != 0 {
+		h.value[fieldAttempt] = strconv.Itoa(e.Attempt)
+	}
+	return h
 }
 
 // Decode returns the event that a message holds. A kind or version that this
 // build does not know is no error: its body is [Unknown].
+//
+// Decoding loses nothing: [Encode] returns the message again, but for headers
+// that do not belong to the format. The event shares the message's memory.
 func Decode(m Message) (Event, error) {
-	_, chain, err := ParseEventSubject(m.Subject)
+	h := readHeader(m.Header)
+	e, err := decodeMessage(m, &h)
 	if err != nil {
-		return Event{}, err
+		return Event{}, errors.Wrapf(err, "decode event on %s", quote(m.Subject))
 	}
-	e := Event{Chain: chain}
-	err = e.decode(m)
-	return e, errors.Wrapf(err, "decode event on %s", chain)
+	return e, nil
 }
 
 // Read returns the message at seq as a record and never fails: what cannot be
 // decoded has an [Undecodable] body. The zero Chain is that of a message on no
 // chain's subject.
 func Read(m Message, seq Seq) Record {
-	e, err := Decode(m)
+	h := readHeader(m.Header)
+	e, err := decodeMessage(m, &h)
 	if err != nil {
-		e.Body = Undecodable{Reason: err.Error()}
-		e.Data = m.Data
-		e.ID, e.Prev = EventID(first(m.Header, headerID)), Link(first(m.Header, headerPrev))
+		e = Event{Body: Undecodable{Reason: cut(err.Error(), maxReason)}, Data: m.Data}
+		if _, c, err := ParseEventSubject(m.Subject); err == nil {
+			e.Chain = c
+		}
+		if id := h.value[fieldID]; isPlain(id) {
+			e.ID = EventID(id)
+		}
 	}
-	return Record{Event: e, Seq: seq, Link: LinkOf(m)}
+	return Record{Event: e, Seq: seq, Link: h.link(m)}
 }
 
-func (e *Event) decode(m Message) (err error) {
-	h := m.Header
-	if v := first(h, headerSpec); v != specVersion {
-		return errors.Newf("ce-specversion is %s, not %s", quote(v), specVersion)
+// maxReason bounds [Undecodable.Reason], in bytes: a decoder's error may repeat
+// long names.
+const maxReason = 512
+
+func decodeMessage(m Message, h *header) (e Event, err error) {
+	if len(m.Data) > MaxSize {
+		return e, errors.Mark(errors.Newf("%d bytes, at most %d are allowed", len(m.Data), MaxSize), ErrTooLarge)
 	}
-	e.ID, e.Source = EventID(first(h, headerID)), first(h, headerSource)
-	if e.ID == "" || e.Source == "" {
-		return errors.New("ce-id or ce-source is missing")
+	if err := h.check(); err != nil {
+		return e, err
 	}
-	if s := first(h, headerSubject); s != e.Chain.String() {
-		return errors.Newf("ce-subject is %s", quote(s))
+	_, chain, err := splitEventSubject(m.Subject)
+	if err != nil {
+		return e, err
 	}
-	if e.Time, err = time.Parse(time.RFC3339Nano, first(h, headerTime)); err != nil {
-		return errors.New("ce-time is not RFC 3339")
+	if s := h.value[fieldSubject]; s != chain {
+		return e, errors.Newf("%s is %s", fieldSubject, quote(s))
 	}
-	if e.Epoch, err = parseUint[Epoch](h, headerEpoch); err != nil {
+	if e.Chain, err = ParseChain(chain); err != nil {
+		return e, err
+	}
+	if err := e.decodeHeader(h); err != nil {
+		return e, err
+	}
+	return e, e.decodeBody(h.value[fieldType], m.Data)
+}
+
+func (e *Event) decodeHeader(h *header) (err error) {
+	e.ID, e.Source = EventID(h.value[fieldID]), h.value[fieldSource]
+	e.Trace = Trace{Parent: h.value[fieldTraceParent], State: h.value[fieldTraceState]}
+	e.Prev = Link(h.value[fieldPrev])
+	switch {
+	case e.ID == "" || e.Source == "":
+		return errors.Newf("%s or %s is missing", fieldID, fieldSource)
+	case h.value[fieldSpec] != specVersion:
+		return errors.Newf("%s is %s, not %s", fieldSpec, quote(h.value[fieldSpec]), specVersion)
+	case h.value[fieldContentType] != contentType:
+		return errors.Newf("%s is %s, not %s", fieldContentType, quote(h.value[fieldContentType]), contentType)
+	}
+	if e.Time, err = parseTime(h.value[fieldTime]); err != nil {
 		return err
 	}
-	attempt, err := parseUint[uint32](h, headerAttempt)
+	epoch, err := parseCount(h, fieldEpoch, 64)
 	if err != nil {
 		return err
 	}
-	e.Attempt = int(attempt)
-	e.Cause = first(h, headerCause)
-	e.Correlation = RequestID(unescape(first(h, headerCorrelation)))
-	e.Actor, e.Reason = unescape(first(h, headerActor)), unescape(first(h, headerReason))
-	e.Trace = Trace{Parent: first(h, headerTraceParent), State: first(h, headerTraceState)}
-	e.Prev = Link(first(h, headerPrev))
-	return e.decodeBody(first(h, headerType), m.Data)
+	attempt, err := parseCount(h, fieldAttempt, 31)
+	if err != nil {
+		return err
+	}
+	e.Epoch, e.Attempt = Epoch(epoch), int(attempt)
+	return e.decodeText(h)
+}
+
+func (e *Event) decodeText(h *header) (err error) {
+	if e.Cause, err = UnescapeHeader(h.value[fieldCause]); err != nil {
+		return err
+	}
+	if e.Actor, err = UnescapeHeader(h.value[fieldActor]); err != nil {
+		return err
+	}
+	if e.Reason, err = UnescapeHeader(h.value[fieldReason]); err != nil {
+		return err
+	}
+	correlation, err := UnescapeHeader(h.value[fieldCorrelation])
+	e.Correlation = RequestID(correlation)
+	for _, x := range h.extra {
+		if e.Extra == nil {
+			e.Extra = make(map[string]string, len(h.extra))
+		}
+		e.Extra[x.name] = x.value
+	}
+	return err
 }
 
 func (e *Event) decodeBody(typ string, data []byte) error {
-	kind, known, err := parseType(typ)
-	if err != nil {
+	e.Data = data
+	known := types[typ]
+	if known == nil {
+		e.Body = Unknown{Type: typ}
+		_, err := parseType(typ)
 		return err
 	}
-	e.Data = data
-	if !known {
-		e.Body = Unknown{Type: typ}
-		return nil
+	if known.chains&on(e.Chain.Kind()) == 0 {
+		return errors.Newf("%s does not belong on a %s's chain", known.kind, e.Chain.Kind())
 	}
-	if !kind.BelongsOn(e.Chain.Kind()) {
-		return errors.Newf("%s does not belong on a %s's chain", kind, e.Chain.Kind())
+	if e.Data.Kind() != '{' {
+		return errors.Newf("%s: the body is no JSON object", known.kind)
 	}
-	e.Body, err = catalogue[kind].decode(data)
-	return errors.Wrap(err, string(kind))
+	var err error
+	e.Body, err = known.decode(data)
+	return errors.Wrap(err, string(known.kind))
 }
 
-func first(h map[string][]string, name string) string {
-	if v := h[name]; len(v) > 0 {
-		return v[0]
+// parseTime accepts what Encode writes, and no other form of the same time.
+func parseTime(s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	var b [len(time.RFC3339Nano)]byte
+	if err != nil || string(t.UTC().AppendFormat(b[:0], time.RFC3339Nano)) != s {
+		return t, errors.Newf("%s %s is not RFC 3339 in UTC", fieldTime, quote(s))
 	}
-	return ""
+	return t, nil
 }
 
-func parseUint[T ~uint32 | ~uint64](h map[string][]string, name string) (T, error) {
-	s := first(h, name)
+// parseCount returns the number in a header, from 1; 0 stands for none.
+func parseCount(h *header, f field, bits int) (uint64, error) {
+	s := h.value[f]
 	if s == "" {
 		return 0, nil
 	}
-	bits := 64
-	if uint64(^T(0)) < 1<<33 {
-		bits = 31
-	}
 	n, err := strconv.ParseUint(s, 10, bits)
-	if err != nil {
-		return 0, errors.Newf("%s is %s", name, quote(s))
+	if err != nil || s[0] == '0' {
+		return 0, errors.Newf("%s %s is no number from 1", f, quote(s))
 	}
-	return T(n), nil
+	return n, nil
 }
 
 // LinkOf returns the link of a stored message: what the next message of its
 // chain has as tf-prev.
 func LinkOf(m Message) Link {
-	names := make([]string, 0, 16)
-	for name := range m.Header {
-		if isOurs(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	buf := make([]byte, 0, 1024)
-	for _, name := range names {
-		buf = append(append(buf, name...), ':')
-		buf = append(append(buf, first(m.Header, name)...), '\n')
-	}
+	h := readHeader(m.Header)
+	return h.link(m)
+}
+
+func (h *header) link(m Message) Link {
+	buf := h.appendTo(make([]byte, 0, 1024))
 	buf = append(append(buf, m.Subject...), '\n')
 	buf = append(buf, m.Data...)
 	sum := sha256.Sum256(buf)
-	return Link(hex.EncodeToString(sum[:]))
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	return Link(text[:])
 }
 
-// isOurs says whether a header belongs to the format. Others are the broker's,
-// which may add some.
-func isOurs(name string) bool {
-	switch name {
-	case headerContentType, headerTraceParent, headerTraceState:
-		return true
-	}
-	return strings.HasPrefix(name, "ce-") || strings.HasPrefix(name, "tf-")
-}
+// quote shows untrusted text in a message: quoted, and cut where it is long.
+func quote(s string) string { return strconv.Quote(cut(s, 80)) }
 
-const hexDigits = "0123456789ABCDEF"
-
-// escape percent-encodes what a header cannot hold.
-func escape(s string) string {
-	plain := func(c byte) bool { return c >= ' ' && c <= '~' && c != '%' }
-	n := 0
-	for n < len(s) && plain(s[n]) {
-		n++
-	}
-	// NATS trims the white space around a header's value.
-	if n == len(s) && s == strings.TrimSpace(s) {
+// cut returns s, or about its first n bytes and "…".
+func cut(s string, n int) string {
+	if len(s) <= n {
 		return s
 	}
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; plain(c) && c != ' ' {
-			b.WriteByte(c)
-		} else {
-			b.WriteByte('%')
-			b.WriteByte(hexDigits[c>>4])
-			b.WriteByte(hexDigits[c&15])
-		}
-	}
-	return b.String()
-}
-
-// unescape is the inverse of escape; what is no valid escape stays as it is.
-func unescape(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+3], 16, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 2
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
+	return strings.ToValidUTF8(s[:n], "") + "…"
 }

@@ -48,8 +48,13 @@ func (c *Command) Older(other *Command) bool {
 	return c.Generation < other.Generation
 }
 
-// EncodeCommand returns the command's bytes.
+// EncodeCommand returns the command's bytes. What [DecodeCommand] would refuse
+// is an error.
 func EncodeCommand(c *Command) ([]byte, error) {
+	err := c.check()
+	if err != nil {
+		return nil, errors.Wrap(err, "encode command")
+	}
 	data, err := json.Marshal(c, json.Deterministic(true))
 	return data, errors.Wrap(err, "encode command")
 }
@@ -61,11 +66,18 @@ func DecodeCommand(data []byte) (*Command, error) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, errors.Wrap(err, "decode command")
 	}
-	if c.Want != Running && c.Want != Stopped {
-		return nil, errors.Newf("decode command: want %s is neither running nor stopped", quote(string(c.Want)))
-	}
-	if c.Want == Running && c.Definition == nil {
-		return nil, errors.New("decode command: running wants a definition")
+	if err := c.check(); err != nil {
+		return nil, errors.Wrap(err, "decode command")
 	}
 	return &c, nil
+}
+
+func (c *Command) check() error {
+	switch {
+	case c.Want != Running && c.Want != Stopped:
+		return errors.Newf("want %s is neither running nor stopped", quote(string(c.Want)))
+	case c.Want == Running && c.Definition == nil:
+		return errors.New("running wants a definition")
+	}
+	return nil
 }

@@ -47,14 +47,15 @@ type Definition struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	OAuth   *OAuth            `json:"oauth,omitzero"`
 
-	// Protocol pins the MCP revision: "auto" (default), "legacy" or a date.
+	// Protocol pins the MCP revision: "auto" (default), "legacy" for revisions
+	// with a handshake, or one such as "2025-11-25".
 	Protocol string `json:"protocol,omitzero"`
 	// Roots are the file URIs answered to roots/list.
 	Roots []string `json:"roots,omitempty"`
 
 	Disabled bool `json:"disabled,omitzero"`
-	// Want is the state an enabled server should be in: "running" (default) or
-	// "stopped".
+	// Want is the state an enabled server should be in: [Running] (default) or
+	// [Stopped].
 	Want Want `json:"want,omitzero"`
 
 	// EnabledTools, if any, are the only tools offered; DisabledTools never are.
@@ -84,7 +85,8 @@ type Definition struct {
 	ReplayCalls bool       `json:"replayCalls,omitzero"`
 	Placement   *Placement `json:"placement,omitzero"`
 
-	// Unknown holds members that this build does not know.
+	// Unknown is an object with the members that this build does not know, or
+	// nil. They are written again beside the known ones.
 	Unknown jsontext.Value `json:",embed"`
 }
 
@@ -134,11 +136,29 @@ type RestartPolicy struct {
 	StablePeriodMs *int64 `json:"stablePeriodMs,omitzero"` // default 300 000
 }
 
+// WithDefaults returns the policy with every field set.
+func (p RestartPolicy) WithDefaults() RestartPolicy {
+	p.InitialDelayMs = or(p.InitialDelayMs, 1000)
+	p.MaxDelayMs = or(p.MaxDelayMs, 30_000)
+	p.BackoffMultiplier = or(p.BackoffMultiplier, 2)
+	p.MaxRestartAttempts = or(p.MaxRestartAttempts, 10)
+	p.StablePeriodMs = or(p.StablePeriodMs, 300_000)
+	return p
+}
+
+func or[T any](p *T, otherwise T) *T {
+	if p == nil {
+		return &otherwise
+	}
+	return p
+}
+
 // The default time limits of a server.
 const (
-	DefaultConnectTimeout = 30 * time.Second
-	DefaultCallTimeout    = 30 * time.Second
-	DefaultGracePeriod    = 5 * time.Second
+	DefaultConnectTimeout      = 30 * time.Second
+	DefaultCallTimeout         = 30 * time.Second
+	DefaultHealthCheckInterval = 30 * time.Second
+	DefaultGracePeriod         = 5 * time.Second
 )
 
 // ConnectTimeout returns the limit for connecting and listing; 0 means none.
@@ -149,6 +169,11 @@ func (d *Definition) ConnectTimeout() time.Duration {
 // CallTimeout returns the limit for one call; 0 means none.
 func (d *Definition) CallTimeout() time.Duration {
 	return millis(d.CallTimeoutMs, DefaultCallTimeout)
+}
+
+// HealthCheckInterval returns the time between two health checks; 0 means none.
+func (d *Definition) HealthCheckInterval() time.Duration {
+	return millis(d.HealthCheckIntervalMs, DefaultHealthCheckInterval)
 }
 
 // GracePeriod returns how long a stopping server has before it is killed.

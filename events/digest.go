@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
-	"strconv"
 
 	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json"
@@ -32,36 +31,28 @@ func CanonicalDigest(text []byte) (Digest, error) {
 }
 
 // secretVersion is the "#3" of "${secret:github/env.TOKEN#3}".
-var secretVersion = regexp.MustCompile(`(\$\{secret:[^}#]*)#[0-9]+\}`)
+var secretVersion = regexp.MustCompile(`(\$\{secret:[^}#"\\]*)#[0-9]+\}`)
 
-// Digest identifies what the definition connects to: equal digests mean that
-// one connection serves both. Where the definition came from, what it is
-// labelled, whether it should run and the versions of its secrets have no part
-// in it, so that a rotated secret does not lose what is known of the server.
+// Digest identifies what the definition connects to and how it is looked after:
+// equal digests mean that one connection serves both. Where the definition came
+// from, who sees it, what it is labelled, where and whether it should run and
+// the versions of its secrets have no part in it, so that a rotated secret does
+// not lose what is known of the server.
+//
+// A definition that cannot be written as JSON, which [Definition.Validate]
+// refuses, has no digest: "".
 func (d *Definition) Digest() Digest {
 	c := *d
 	c.Source, c.Labels, c.Disabled, c.Want = nil, nil, false, ""
 	c.Scope, c.Type, c.AutoApprove, c.Placement = "", d.Transport(), nil, nil
 	data, err := json.Marshal(&c, json.Deterministic(true))
-	if err == nil {
-		data = secretVersion.ReplaceAll(data, []byte("$1}"))
-		var digest Digest
-		if digest, err = CanonicalDigest(data); err == nil {
-			return digest
-		}
+	if err != nil {
+		return ""
 	}
-	// unreachable unless a definition holds invalid UTF-8 that did not pass a
-	// decoder; such text still gets a digest of its own.
-	return DigestOf([]byte(strconv.Quote(err.Error()) + c.Command + c.URL))
-}
-
-// quote shows untrusted text in a message: quoted, and cut where it is long.
-func quote(s string) string {
-	const longest = 80
-	if len(s) > longest {
-		s = s[:longest] + "…"
+	digest, err := CanonicalDigest(secretVersion.ReplaceAll(data, []byte("$1}")))
+	if err != nil {
+		// Two names of members differ in nothing but a version.
+		digest, _ = CanonicalDigest(data) // what json writes is JSON
 	}
-	return strconv.Quote(s)
+	return digest
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

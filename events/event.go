@@ -36,18 +36,16 @@ type Event struct {
 	Prev Link
 
 	// Data is the body as it was stored, with members that this build does not
-	// know; nil in an event that has not been stored yet.
+	// know; nil in an event that has not been stored yet. That of an
+	// [Undecodable] need not be JSON.
 	Data jsontext.Value
+	// Extra holds headers of the format, by name, that this build does not know;
+	// nil if there are none.
+	Extra map[string]string
 }
 
-// Kind returns the kind of the event's body.
-func (e *Event) Kind() Kind {
-	if u, ok := e.Body.(Unknown); ok {
-		k, _, _ := parseType(u.Type)
-		return k
-	}
-	return e.Body.kind()
-}
+// Kind returns the kind of the event's body; see [KindOf].
+func (e *Event) Kind() Kind { return KindOf(e.Body) }
 
 // Trace is a W3C trace context as text, or empty.
 type Trace struct {

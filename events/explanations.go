@@ -95,6 +95,26 @@ var explanations = []Explanation{
 		"Look at the connection between the worker and NATS.", true,
 	},
 	{
+		NoOwner, "Nobody answers calls to the instance: it has no owner, or its owner is gone.",
+		"The call was not executed. See why the instance is not ready, and call again when it is.", true,
+	},
+	{
+		CallTimeout, "The call was not answered within its time limit.",
+		"The server may have executed it, or still be at it. If it is only slow, raise callTimeoutMs.", false,
+	},
+	{
+		CallCancelled, "The caller cancelled the call.",
+		"Nothing needs to be done; the server may have executed a part of it.", false,
+	},
+	{
+		CallInterrupted, "The connection between the caller and the worker, or the worker and the server, broke during the call.",
+		"Whether it was executed is not known: look before you call again, unless the tool only reads.", false,
+	},
+	{
+		RPCError, "The server answered the call with a JSON-RPC error.",
+		"The message is the server's; often the arguments are wrong.", false,
+	},
+	{
 		HistoryFull, "The event stream has reached its limit of bytes; events that add to the fleet are refused.",
 		"Raise max_bytes of the stream tf-<fleet>-events; running instances keep serving meanwhile.", false,
 	},

@@ -96,56 +96,68 @@ func (Unfrozen) kind() Kind         { return KindUnfrozen }
 func (SourceFailed) kind() Kind     { return KindSourceFailed }
 func (Discovered) kind() Kind       { return KindDiscovered }
 func (LedBy) kind() Kind            { return KindLedBy }
-func (u Unknown) kind() Kind        { return Kind(u.Type) }
+func (u Unknown) kind() Kind        { k, _ := parseType(u.Type); return k }
 func (Undecodable) kind() Kind      { return "" }
 
-// catalogue holds every kind: the chains it may be written on, and its decoder.
-var catalogue = map[Kind]entry{
-	KindDeclared:         {on(OfServer), decode[Declared]},
-	KindUpdated:          {on(OfServer), decode[Updated]},
-	KindUpdateSettled:    {on(OfServer), decode[UpdateSettled]},
-	KindUpdateRolledBack: {on(OfServer), decode[UpdateRolledBack]},
-	KindEnabled:          {on(OfServer), decode[Enabled]},
-	KindDisabled:         {on(OfServer), decode[Disabled]},
-	KindWithdrawn:        {on(OfServer), decode[Withdrawn]},
-	KindRejected:         {on(OfServer, OfFleet), decode[Rejected]},
-	KindRestartRequested: {on(OfServer), decode[RestartRequested]},
-	KindStartRequested:   {on(OfServer), decode[StartRequested]},
-	KindStopRequested:    {on(OfServer), decode[StopRequested]},
-	KindMoveRequested:    {on(OfServer), decode[MoveRequested]},
-	KindAssigned:         {on(OfInstance), decode[Assigned]},
-	KindConnecting:       {on(OfInstance), decode[Connecting]},
-	KindConnected:        {on(OfInstance), decode[Connected]},
-	KindToolsListed:      {on(OfInstance), decode[ToolsListed]},
-	KindResourcesListed:  {on(OfInstance), decode[ResourcesListed]},
-	KindPromptsListed:    {on(OfInstance), decode[PromptsListed]},
-	KindDegraded:         {on(OfInstance), decode[Degraded]},
-	KindRecovered:        {on(OfInstance), decode[Recovered]},
-	KindFailed:           {on(OfInstance), decode[Failed]},
-	KindRestartScheduled: {on(OfInstance), decode[RestartScheduled]},
-	KindRestarted:        {on(OfInstance), decode[Restarted]},
-	KindAuthRequired:     {on(OfInstance), decode[AuthRequired]},
-	KindParked:           {on(OfInstance), decode[Parked]},
-	KindStopping:         {on(OfInstance), decode[Stopping]},
-	KindStopped:          {on(OfInstance), decode[HasStopped]},
-	KindReleased:         {on(OfInstance), decode[Released]},
-	KindLost:             {on(OfInstance, OfWorker), decode[Lost]},
-	KindJoined:           {on(OfWorker), decode[Joined]},
-	KindLeft:             {on(OfWorker), decode[Left]},
-	KindDraining:         {on(OfWorker), decode[Draining]},
-	KindCordoned:         {on(OfWorker), decode[Cordoned]},
-	KindUncordoned:       {on(OfWorker), decode[Uncordoned]},
-	KindFrozen:           {on(OfFleet), decode[Frozen]},
-	KindUnfrozen:         {on(OfFleet), decode[Unfrozen]},
-	KindSourceFailed:     {on(OfFleet), decode[SourceFailed]},
-	KindDiscovered:       {on(OfFleet), decode[Discovered]},
-	KindLedBy:            {on(OfFleet), decode[LedBy]},
+// catalogue holds every kind of event: the chains it may be written on, and its
+// decoder.
+var catalogue = []*entry{
+	{KindDeclared, on(OfServer), decode[Declared]},
+	{KindUpdated, on(OfServer), decode[Updated]},
+	{KindUpdateSettled, on(OfServer), decode[UpdateSettled]},
+	{KindUpdateRolledBack, on(OfServer), decode[UpdateRolledBack]},
+	{KindEnabled, on(OfServer), decode[Enabled]},
+	{KindDisabled, on(OfServer), decode[Disabled]},
+	{KindWithdrawn, on(OfServer), decode[Withdrawn]},
+	{KindRejected, on(OfServer, OfFleet), decode[Rejected]},
+	{KindRestartRequested, on(OfServer), decode[RestartRequested]},
+	{KindStartRequested, on(OfServer), decode[StartRequested]},
+	{KindStopRequested, on(OfServer), decode[StopRequested]},
+	{KindMoveRequested, on(OfServer), decode[MoveRequested]},
+	{KindAssigned, on(OfInstance), decode[Assigned]},
+	{KindConnecting, on(OfInstance), decode[Connecting]},
+	{KindConnected, on(OfInstance), decode[Connected]},
+	{KindToolsListed, on(OfInstance), decode[ToolsListed]},
+	{KindResourcesListed, on(OfInstance), decode[ResourcesListed]},
+	{KindPromptsListed, on(OfInstance), decode[PromptsListed]},
+	{KindDegraded, on(OfInstance), decode[Degraded]},
+	{KindRecovered, on(OfInstance), decode[Recovered]},
+	{KindFailed, on(OfInstance), decode[Failed]},
+	{KindRestartScheduled, on(OfInstance), decode[RestartScheduled]},
+	{KindRestarted, on(OfInstance), decode[Restarted]},
+	{KindAuthRequired, on(OfInstance), decode[AuthRequired]},
+	{KindParked, on(OfInstance), decode[Parked]},
+	{KindStopping, on(OfInstance), decode[Stopping]},
+	{KindStopped, on(OfInstance), decode[HasStopped]},
+	{KindReleased, on(OfInstance), decode[Released]},
+	{KindLost, on(OfInstance, OfWorker), decode[Lost]},
+	{KindJoined, on(OfWorker), decode[Joined]},
+	{KindLeft, on(OfWorker), decode[Left]},
+	{KindDraining, on(OfWorker), decode[Draining]},
+	{KindCordoned, on(OfWorker), decode[Cordoned]},
+	{KindUncordoned, on(OfWorker), decode[Uncordoned]},
+	{KindFrozen, on(OfFleet), decode[Frozen]},
+	{KindUnfrozen, on(OfFleet), decode[Unfrozen]},
+	{KindSourceFailed, on(OfFleet), decode[SourceFailed]},
+	{KindDiscovered, on(OfFleet), decode[Discovered]},
+	{KindLedBy, on(OfFleet), decode[LedBy]},
 }
 
 type entry struct {
+	kind   Kind
 	chains uint8
 	decode func([]byte) (Body, error)
 }
+
+// kinds and types find an entry by its kind, and by the ce-type of the current
+// version.
+var kinds, types = func() (kinds map[Kind]*entry, types map[string]*entry) {
+	kinds, types = make(map[Kind]*entry), make(map[string]*entry)
+	for _, e := range catalogue {
+		kinds[e.kind], types[e.kind.Type()] = e, e
+	}
+	return kinds, types
+}()
 
 func on(kinds ...ChainKind) (set uint8) {
 	for _, k := range kinds {
@@ -163,14 +175,22 @@ func decode[T Body](data []byte) (Body, error) {
 }
 
 // Kinds returns every kind, sorted.
-func Kinds() []Kind { return slices.Sorted(maps.Keys(catalogue)) }
+func Kinds() []Kind { return slices.Sorted(maps.Keys(kinds)) }
 
-// KindOf returns the kind of a body; it is empty for an [Undecodable].
-func KindOf(b Body) Kind { return b.kind() }
+// KindOf returns the kind of a body; it is empty for nil and [Undecodable].
+func KindOf(b Body) Kind {
+	if b == nil {
+		return ""
+	}
+	return b.kind()
+}
 
 // BelongsOn says whether events of the kind may be written on chains of that
 // kind.
-func (k Kind) BelongsOn(c ChainKind) bool { return catalogue[k].chains&on(c) != 0 }
+func (k Kind) BelongsOn(c ChainKind) bool {
+	e := kinds[k]
+	return e != nil && e.chains&on(c) != 0
+}
 
 const (
 	typePrefix = "dev.toolfleet."
@@ -181,19 +201,13 @@ const (
 // Type returns the ce-type of the kind's current version.
 func (k Kind) Type() string { return typePrefix + string(k) + ".v" + strconv.Itoa(version) }
 
-// parseType returns the kind that a ce-type names, and whether this build knows
-// it in that version.
-func parseType(t string) (k Kind, known bool, err error) {
-	name, ok := strings.CutPrefix(t, typePrefix)
-	dot := strings.LastIndex(name, ".v")
-	if !ok || dot <= 0 {
-		return "", false, errors.Newf("ce-type %s is not %s<kind>.v<version>", quote(t), typePrefix)
+// parseType returns the kind that a ce-type names, in whatever version.
+func parseType(t string) (Kind, error) {
+	name, ours := strings.CutPrefix(t, typePrefix)
+	kind, v, versioned := strings.Cut(name, ".v")
+	n, err := strconv.ParseUint(v, 10, 16)
+	if !ours || !versioned || !isToken(kind) || err != nil || v != strconv.FormatUint(n, 10) {
+		return "", errors.Newf("%s %s is not %s<kind>.v<version>", fieldType, quote(t), typePrefix)
 	}
-	v, err := strconv.ParseUint(name[dot+2:], 10, 16)
-	if err != nil {
-		return "", false, errors.Newf("ce-type %s has no version", quote(t))
-	}
-	k = Kind(name[:dot])
-	_, known = catalogue[k]
-	return k, known && v == version, nil
+	return Kind(kind), nil
 }

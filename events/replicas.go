@@ -1,25 +1,33 @@
 package events
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Replicas is a number of instances, or [EachWorker]. Zero means one.
+// Replicas is a number of instances up to [MaxReplicas], or [EachWorker]. Zero
+// means one.
 type Replicas int
+
+// MaxReplicas bounds the instances that one definition asks for: each has a
+// chain, views and a process.
+const MaxReplicas = 1000
 
 // EachWorker asks for one instance on every eligible worker. Its JSON form is
 // "each".
 const EachWorker Replicas = -1
 
+var replicasForm = fmt.Sprintf(`a number from 1 to %d, or "each"`, MaxReplicas)
+
 // Count returns the number of instances, or false for [EachWorker].
 func (r Replicas) Count() (int, bool) {
-	switch {
-	case r == EachWorker:
+	switch r {
+	case EachWorker:
 		return 0, false
-	case r == 0:
+	case 0:
 		return 1, true
 	default:
 		return int(r), true
@@ -28,13 +36,17 @@ func (r Replicas) Count() (int, bool) {
 
 // MarshalJSONTo writes a number, or "each".
 func (r Replicas) MarshalJSONTo(enc *jsontext.Encoder) error {
-	if r == EachWorker {
+	switch r {
+	case EachWorker:
 		return enc.WriteToken(jsontext.String("each"))
+	case 0:
+		return enc.WriteToken(jsontext.Int(1))
+	default:
+		return enc.WriteToken(jsontext.Int(int64(r)))
 	}
-	return enc.WriteToken(jsontext.Int(int64(r)))
 }
 
-// UnmarshalJSONFrom reads a positive number, or "each".
+// UnmarshalJSONFrom reads a number from 1 to [MaxReplicas], or "each".
 func (r *Replicas) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	if err != nil {
@@ -45,8 +57,8 @@ func (r *Replicas) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		return nil
 	}
 	n, err := strconv.Atoi(string(v))
-	if err != nil || n < 1 {
-		return errors.Newf(`replicas %s: use a number from 1, or "each"`, v)
+	if err != nil || n < 1 || n > MaxReplicas {
+		return errors.New("replicas must be " + replicasForm)
 	}
 	*r = Replicas(n)
 	return nil

@@ -1,39 +1,27 @@
 package events
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"net/url"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cockroachdb/errors"
+	"github.com/go-json-experiment/json"
 )
 
-// Problem is one reason why a definition cannot be accepted.
-type Problem struct {
-	// Code is a [Code] such as invalid_definition.
-	Code Code `json:"code"`
-	// Path is the JSON pointer of the offending member, or "".
-	Path string `json:"path,omitzero"`
-	// Message says what is wrong and what to do, without any value that might
-	// be a secret.
-	Message string `json:"message"`
-}
+// MaxDefinitionSize bounds the JSON text of a definition, in bytes: an
+// [Updated] holds two of them.
+const MaxDefinitionSize = 240 << 10
 
-// InvalidDefinitionError lists everything that is wrong with a definition.
-type InvalidDefinitionError struct {
-	Server   string
-	Problems []Problem
-}
-
-func (e *InvalidDefinitionError) Error() string {
-	words := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		words[i] = p.Message
-	}
-	return "server " + quote(e.Server) + ": " + strings.Join(words, "; ")
-}
+// MaxProblems is how many problems of one definition are listed: they are stored
+// in a [Rejected] event.
+const MaxProblems = 50
 
 // Validate returns nil, or an [*InvalidDefinitionError] with every reason why
 // the definition cannot be accepted under that id.
@@ -46,17 +34,24 @@ func (d *Definition) Validate(id ServerID) error {
 		v.add(InvalidDefinition, "/scope", err.Error())
 	}
 	v.transport(d)
-	v.environment(d)
+	v.process(d)
+	v.headers(d)
+	v.protocol(d.Protocol)
+	v.roots(d.Roots)
 	v.limits(d)
+	v.restarts(d.RestartPolicy)
 	v.oneOf("/update", d.Update, "", "replace", "overlap")
 	v.oneOf("/want", string(d.Want), "", string(Running), string(Stopped))
-	if p := d.Placement; p != nil && p.Worker != "" {
-		if _, err := ParseWorkerID(string(p.Worker)); err != nil {
-			v.add(InvalidDefinition, "/placement/worker", err.Error())
-		}
+	v.placement(d.Placement)
+	if len(v) == 0 {
+		v.size(d)
 	}
 	if len(v) == 0 {
 		return nil
+	}
+	if more := len(v) - MaxProblems; more > 0 {
+		v = v[:MaxProblems]
+		v.add(InvalidDefinition, "", fmt.Sprintf("and %d more", more))
 	}
 	return errors.WithStack(&InvalidDefinitionError{Server: string(id), Problems: v})
 }
@@ -67,10 +62,14 @@ func (v *validation) add(code Code, path, message string) {
 	*v = append(*v, Problem{Code: code, Path: path, Message: message})
 }
 
+// invalid adds a problem whose message begins with the member's name.
+func (v *validation) invalid(path, message string) {
+	v.add(InvalidDefinition, path, dotted(path, "")+" "+message)
+}
+
 func (v *validation) oneOf(path, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
-		v.add(InvalidDefinition, path, strings.TrimPrefix(path, "/")+" "+quote(value)+": use "+
-			strings.Join(allowed[1:], " or "))
+		v.invalid(path, quote(value)+": use "+strings.Join(allowed[1:], " or "))
 	}
 }
 
@@ -90,28 +89,90 @@ func (v *validation) transport(d *Definition) {
 	if d.Command != "" && d.URL != "" {
 		v.add(InvalidDefinition, "/url", "command and url are both set: keep one")
 	}
-	if d.URL != "" && !strings.HasPrefix(d.URL, "${") {
-		// The error of url.Parse repeats the URL, which may hold a secret.
-		u, err := url.Parse(d.URL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			v.add(InvalidDefinition, "/url", "url must be an absolute http or https URL")
+	if d.URL != "" && !isEndpoint(d.URL) {
+		v.invalid("/url", "must be an absolute http or https URL")
+	}
+}
+
+// variable is a reference that a worker resolves, such as "${HOST}".
+var variable = regexp.MustCompile(`\$\{[^{}]*\}`)
+
+// isEndpoint says whether text can be an endpoint's URL once its variables are
+// resolved.
+func isEndpoint(text string) bool {
+	if strings.HasPrefix(text, "${") {
+		return true // the scheme is not known yet
+	}
+	// 1 is legal wherever a variable may stand: in host, port, path and query.
+	u, err := url.Parse(variable.ReplaceAllLiteralString(text, "1"))
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+func (v *validation) process(d *Definition) {
+	texts := []struct{ path, text string }{
+		{"/command", d.Command}, {"/cwd", d.Cwd}, {"/envFile", d.EnvFile},
+	}
+	for i, a := range d.Args {
+		texts = append(texts, struct{ path, text string }{"/args/" + strconv.Itoa(i), a})
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.Env)) {
+		path := pathTo("env", name)
+		if name == "" || strings.ContainsAny(name, "=\x00") {
+			v.add(InvalidDefinition, path, "env name "+quote(name)+" is empty or contains '=' or NUL")
+			continue
+		}
+		texts = append(texts, struct{ path, text string }{path, d.Env[name]})
+	}
+	for _, t := range texts {
+		if strings.ContainsRune(t.text, 0) {
+			v.invalid(t.path, "contains NUL")
 		}
 	}
 }
 
-func (v *validation) environment(d *Definition) {
-	for _, name := range slices.Sorted(maps.Keys(d.Env)) {
-		value := d.Env[name]
-		if name == "" || strings.ContainsAny(name, "=\x00") {
-			v.add(InvalidDefinition, "/env", "env name "+quote(name)+" is empty or contains '=' or NUL")
-		}
-		if strings.ContainsRune(value, 0) {
-			v.add(InvalidDefinition, "/env", "the value of env "+quote(name)+" contains NUL")
+// headers checks names and values as RFC 9110 (section 5) has them.
+func (v *validation) headers(d *Definition) {
+	seen := make(map[string]bool, len(d.Headers))
+	for _, name := range slices.Sorted(maps.Keys(d.Headers)) {
+		path := pathTo("headers", name)
+		switch folded := strings.ToLower(name); {
+		case !isHeaderName(name):
+			v.add(InvalidDefinition, path, "header name "+quote(name)+" is no HTTP header name")
+		case seen[folded]:
+			v.invalid(path, "is there twice: case does not matter in header names")
+		case strings.ContainsFunc(d.Headers[name], isControl):
+			v.invalid(path, "contains a line break or another control character")
+		default:
+			seen[folded] = true
 		}
 	}
-	for i, a := range d.Args {
-		if strings.ContainsRune(a, 0) {
-			v.add(InvalidDefinition, "/args", "argument "+itoa(i+1)+" contains NUL")
+}
+
+func isHeaderName(s string) bool {
+	for i := range len(s) {
+		if !isToken(s[i:i+1]) && !strings.Contains("!#$%&'*+.^`|~", s[i:i+1]) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+func (v *validation) protocol(p string) {
+	switch p {
+	case "", "auto", "legacy":
+		return
+	}
+	if _, err := time.Parse(time.DateOnly, p); err != nil {
+		v.invalid("/protocol", quote(p)+": use auto, legacy or a revision such as 2025-11-25")
+	}
+}
+
+func (v *validation) roots(roots []string) {
+	for i, root := range roots {
+		if !strings.HasPrefix(root, "file://") && !strings.HasPrefix(root, "${") {
+			v.invalid("/roots/"+strconv.Itoa(i), "must be a file URI, such as file:///srv/project")
 		}
 	}
 }
@@ -121,22 +182,24 @@ func (v *validation) limits(d *Definition) {
 	v.duration("/callTimeoutMs", d.CallTimeoutMs)
 	v.duration("/healthCheckIntervalMs", d.HealthCheckIntervalMs)
 	v.duration("/gracePeriodMs", d.GracePeriodMs)
-	p := d.RestartPolicy
+}
+
+func (v *validation) restarts(p *RestartPolicy) {
 	if p == nil {
 		return
 	}
 	v.duration("/restartPolicy/initialDelayMs", p.InitialDelayMs)
 	v.duration("/restartPolicy/maxDelayMs", p.MaxDelayMs)
 	v.duration("/restartPolicy/stablePeriodMs", p.StablePeriodMs)
-	initial, longest, factor, attempts := p.values()
-	if longest < initial {
-		v.add(InvalidDefinition, "/restartPolicy/maxDelayMs", "restartPolicy: maxDelayMs is below initialDelayMs")
+	q := p.WithDefaults()
+	if *q.MaxDelayMs < *q.InitialDelayMs {
+		v.invalid("/restartPolicy/maxDelayMs", "is below initialDelayMs")
 	}
-	if factor < 1 || math.IsNaN(factor) || math.IsInf(factor, 0) {
-		v.add(InvalidDefinition, "/restartPolicy/backoffMultiplier", "restartPolicy: backoffMultiplier must be at least 1")
+	if f := *q.BackoffMultiplier; math.IsNaN(f) || math.IsInf(f, 0) || f < 1 {
+		v.invalid("/restartPolicy/backoffMultiplier", "must be at least 1")
 	}
-	if attempts < 0 {
-		v.add(InvalidDefinition, "/restartPolicy/maxRestartAttempts", "restartPolicy: maxRestartAttempts is negative")
+	if *q.MaxRestartAttempts < 0 {
+		v.invalid("/restartPolicy/maxRestartAttempts", "is negative")
 	}
 }
 
@@ -145,18 +208,31 @@ const maxMillis = math.MaxInt64 / 1_000_000
 
 func (v *validation) duration(path string, ms *int64) {
 	if ms != nil && (*ms < 0 || *ms > maxMillis) {
-		v.add(InvalidDefinition, path, strings.TrimPrefix(path, "/")+" is out of range")
+		v.invalid(path, "is out of range")
 	}
 }
 
-// values returns the policy with its defaults; delays in milliseconds.
-func (p *RestartPolicy) values() (initial, longest int64, factor float64, attempts int) {
-	return or(p.InitialDelayMs, 1000), or(p.MaxDelayMs, 30_000), or(p.BackoffMultiplier, 2), or(p.MaxRestartAttempts, 10)
-}
-
-func or[T any](p *T, otherwise T) T {
+func (v *validation) placement(p *Placement) {
 	if p == nil {
-		return otherwise
+		return
 	}
-	return *p
+	if _, err := ParseWorkerID(string(p.Worker)); err != nil && p.Worker != "" {
+		v.invalid("/placement/worker", err.Error())
+	}
+	if p.Replicas < EachWorker || p.Replicas > MaxReplicas {
+		v.invalid("/placement/replicas", "must be "+replicasForm)
+	}
+}
+
+// size checks what no single member shows.
+func (v *validation) size(d *Definition) {
+	data, err := json.Marshal(d)
+	switch {
+	case err != nil:
+		path, _ := explainJSON(err)
+		v.add(InvalidDefinition, path, dotted(path, "the definition")+" holds text that is not valid Unicode")
+	case len(data) > MaxDefinitionSize:
+		v.add(InvalidDefinition, "", fmt.Sprintf("the definition has %d bytes as JSON, at most %d are allowed",
+			len(data), MaxDefinitionSize))
+	}
 }

@@ -1,0 +1,60 @@
+// Package callwire says what a tool call looks like on the bus: the request, the
+// frames that answer it and the controls that go along with it.
+//
+// It is pure: it makes and reads messages and knows no connection. Nothing here
+// is stored, and nothing is sent twice.
+//
+// # A call
+//
+// The caller publishes one request to the call subject of an instance's owner
+// (see [events.CallSubject]), with a reply subject of its own:
+//
+//	tf-call       id of the call, chosen by the caller
+//	tf-tool       the tool's name, as the server has it
+//	tf-timeout    decimal; milliseconds that the caller waits; absent: no limit
+//	tf-actor      who calls
+//	traceparent   W3C trace context of the call, if any
+//	tracestate    likewise
+//
+// The body is the arguments as raw JSON, an object, or empty. It is one message,
+// so that NATS's max_payload bounds it.
+//
+// The owner answers with frames to the reply subject:
+//
+//	tf-frame      accepted, progress, log, keepalive, result or error
+//	tf-call       id of the call
+//	tf-seq        decimal; 0 for the first frame of the call, then one more each
+//	tf-more       1 if the body goes on in the next frame, else absent
+//
+// The first is accepted; the last is result, whose body is the raw JSON of the
+// MCP result, or error, whose body is an [Error]. A body that does not fit into
+// one message is cut by [Split] and put together by a [Joiner]; its parts follow
+// each other immediately. A reader ignores kinds that it does not know, but
+// counts them.
+//
+// The caller controls the call by messages to [ControlSubject]:
+//
+//	tf-frame      cancel or keepalive
+//	tf-call       id of the call
+//
+// Text in tf-call, tf-tool and tf-actor is percent-encoded as in events (see
+// [events.EscapeHeader]).
+//
+// # Silence
+//
+// Both sides send a keepalive every [KeepAliveEvery]. A caller that has heard
+// nothing for [SilenceLimit] takes the outcome as [Unknown]; an owner that has
+// heard nothing for as long cancels the call. NATS delivers a frame at most once:
+// a gap in tf-seq means that one was lost, and then what the result would have
+// been is unknown too ([ErrFrameLost]).
+package callwire
+
+import "time"
+
+const (
+	// KeepAliveEvery is how often both sides of a call say that they are there.
+	KeepAliveEvery = 15 * time.Second
+	// SilenceLimit is how long a side waits for the other: two keepalives may be
+	// late or lost.
+	SilenceLimit = 40 * time.Second
+)
