@@ -1,0 +1,193 @@
+package jetlog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/toolfleet/toolfleet/events"
+)
+
+const (
+	// maxMsgSize is the stream's limit for a message; an event's body is a
+	// little smaller, to leave room for headers.
+	maxMsgSize = 512 << 10
+	// duplicateWindow must be longer than any retry of an append.
+	duplicateWindow = 10 * time.Minute
+	// commandsKept a subject: only the last counts, the others are for people.
+	commandsKept = 16
+)
+
+func eventsConfig(f events.FleetID, o *Options) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:        StreamName(f, "events"),
+		Description: "toolfleet: the history of fleet " + string(f),
+		Subjects:    []string{events.EventPrefix(f) + ">"},
+		Storage:     jetstream.FileStorage,
+		Compression: jetstream.S2Compression,
+		Replicas:    o.Replicas,
+		MaxBytes:    o.MaxBytes,
+		MaxMsgSize:  maxMsgSize,
+		Discard:     jetstream.DiscardNew,
+		DenyDelete:  true,
+		DenyPurge:   true,
+		Duplicates:  duplicateWindow,
+	}
+}
+
+func commandsConfig(f events.FleetID, o *Options) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:              StreamName(f, "commands"),
+		Description:       "toolfleet: the desired state of fleet " + string(f),
+		Subjects:          []string{events.CommandPrefix(f) + ">"},
+		Storage:           jetstream.FileStorage,
+		Replicas:          o.Replicas,
+		MaxMsgsPerSubject: commandsKept,
+		Discard:           jetstream.DiscardOld,
+	}
+}
+
+// openStreams creates what is absent and checks what is present.
+func (l *Log) openStreams(ctx context.Context) (err error) {
+	if l.events, err = l.ensure(ctx, eventsConfig(l.fleet, &l.o), grows); err != nil {
+		return err
+	}
+	if l.commands, err = l.ensure(ctx, commandsConfig(l.fleet, &l.o), nil); err != nil {
+		return err
+	}
+	for _, c := range bucketConfigs(l.fleet, l.o.Replicas) {
+		if _, err := l.ensure(ctx, c, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Deviation is a setting of a stream that is not the default.
+type Deviation struct{ Stream, Setting, Have, Want string }
+
+// UnfitError names a setting that toolfleet cannot work with.
+type UnfitError Deviation
+
+func (e *UnfitError) Error() string {
+	return fmt.Sprintf("stream %s has %s %s, but it must be %s: correct it with `nats stream edit`, or move the stream away",
+		e.Stream, e.Setting, e.Have, e.Want)
+}
+
+// Is makes every UnfitError an [ErrUnfit].
+func (e *UnfitError) Is(target error) bool { return target == ErrUnfit }
+
+// ensure returns the stream, created with the configuration if it is absent. A
+// present one must agree in the settings that correctness rests on; more are
+// those that the extra check returns.
+func (l *Log) ensure(ctx context.Context, want jetstream.StreamConfig, extra func(have, want *jetstream.StreamConfig) []setting) (jetstream.Stream, error) {
+	var s jetstream.Stream
+	err := l.ask(ctx, func(ctx context.Context) (err error) {
+		s, err = l.create(ctx, want)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Wrapf(err, "stream %s", want.Name)
+	}
+	have := s.CachedInfo().Config
+	required := essentials(&have, &want)
+	if extra != nil {
+		required = append(required, extra(&have, &want)...)
+	}
+	for _, x := range required {
+		if x.have != x.want {
+			return nil, errors.WithStack(&UnfitError{want.Name, x.name, x.have, x.want})
+		}
+	}
+	for _, x := range choices(&have, &want) {
+		if x.have != x.want {
+			l.deviations = append(l.deviations, Deviation{want.Name, x.name, x.have, x.want})
+		}
+	}
+	return s, nil
+}
+
+// create returns the stream that is there, or else a new one.
+func (l *Log) create(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	s, err := l.js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err = l.js.CreateStream(ctx, want)
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			s, err = l.js.Stream(ctx, want.Name) // someone else was faster
+		}
+	}
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil, l.noJetStream(err)
+	}
+	return s, err
+}
+
+// setting is one setting of a stream, as text for people.
+type setting struct{ name, have, want string }
+
+func compare(name string, have, want any) setting {
+	return setting{name, fmt.Sprint(have), fmt.Sprint(want)}
+}
+
+// essentials are the settings that no part of toolfleet works without.
+func essentials(have, want *jetstream.StreamConfig) []setting {
+	return []setting{
+		compare("subjects", sorted(have.Subjects), sorted(want.Subjects)),
+		compare("retention", have.Retention, want.Retention),
+		compare("discard", have.Discard, want.Discard),
+		compare("max age", have.MaxAge, want.MaxAge),
+		compare("max messages", unlimited(have.MaxMsgs), unlimited(want.MaxMsgs)),
+		compare("max messages per subject", unlimited(have.MaxMsgsPerSubject), unlimited(want.MaxMsgsPerSubject)),
+		compare("allow direct", have.AllowDirect, want.AllowDirect),
+		compare("allow rollup", have.AllowRollup, want.AllowRollup),
+		compare("allow message TTL", have.AllowMsgTTL, want.AllowMsgTTL),
+		compare("subject delete marker TTL", have.SubjectDeleteMarkerTTL, want.SubjectDeleteMarkerTTL),
+		compare("no ack", have.NoAck, want.NoAck),
+		compare("sealed", have.Sealed, want.Sealed),
+		compare("mirror", have.Mirror != nil, want.Mirror != nil),
+		compare("sources", len(have.Sources), len(want.Sources)),
+		compare("subject transform", have.SubjectTransform != nil, want.SubjectTransform != nil),
+	}
+}
+
+// grows are the settings that keep a stream from losing anything, or from
+// taking one event twice.
+func grows(have, want *jetstream.StreamConfig) []setting {
+	s := []setting{
+		compare("storage", have.Storage, want.Storage),
+		compare("deny delete", have.DenyDelete, want.DenyDelete),
+		compare("deny purge", have.DenyPurge, want.DenyPurge),
+	}
+	if have.Duplicates < want.Duplicates {
+		s = append(s, compare("duplicate window", have.Duplicates, "at least "+want.Duplicates.String()))
+	}
+	if have.MaxMsgSize > 0 && have.MaxMsgSize < want.MaxMsgSize {
+		s = append(s, compare("max message size", have.MaxMsgSize, fmt.Sprintf("at least %d", want.MaxMsgSize)))
+	}
+	return s
+}
+
+// choices are the operator's.
+func choices(have, want *jetstream.StreamConfig) []setting {
+	return []setting{
+		compare("replicas", have.Replicas, want.Replicas),
+		compare("max bytes", unlimited(have.MaxBytes), unlimited(want.MaxBytes)),
+		compare("compression", have.Compression, want.Compression),
+	}
+}
+
+func sorted(s []string) string { return strings.Join(slices.Sorted(slices.Values(s)), " ") }
+
+// unlimited makes the two forms of "no limit" one.
+func unlimited(n int64) int64 {
+	if n <= 0 {
+		return -1
+	}
+	return n
+}
