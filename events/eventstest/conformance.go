@@ -26,52 +26,64 @@ type ConformanceOptions struct {
 
 // Conformance checks everything that a log promises, each as a subtest whose
 // name says it. Open returns the log of fleet [Fleet] as one writer sees it; it
-// is called several times in a check and must then return the same history.
-// Checks may share a history or have one each.
+// is called several times in a check, also at the same time, and must then
+// return the same history. Checks may share a history or have one each.
 func Conformance(t *testing.T, open func(t *testing.T, writer string) Log, o *ConformanceOptions) {
 	var s suite
 	if o != nil {
 		s.o = *o
 	}
 	s.open = open
-	if s.o.In == nil {
-		s.o.In = func(t *testing.T, f func(*testing.T)) { f(t) }
-	}
-	groups := []struct {
-		name   string
-		checks []check
-	}{
-		{"append", appendChecks},
-		{"conflict", conflictChecks},
-		{"read a chain", chainChecks},
-		{"follow", followChecks},
-		{"commands", commandChecks},
-		{"blobs", blobChecks},
+	groups := []group{
+		{"append", appendChecks, false},
+		{"conflict", conflictChecks, false},
+		{"read a chain", chainChecks, false},
+		{"follow", followChecks, false},
+		{"commands", commandChecks, false},
+		{"blobs", blobChecks, false},
+		{"refusals", refusalChecks, s.o.In == nil},
 	}
 	if s.o.Inject != nil {
-		groups = append(groups, struct {
-			name   string
-			checks []check
-		}{"messages that nobody should have written", strangeChecks})
+		groups = append(groups, group{"messages that nobody should have written", strangeChecks, false})
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
 			for _, c := range g.checks {
 				t.Run(c.sentence, func(t *testing.T) {
-					s.o.In(t, func(t *testing.T) {
-						ctx, cancel := context.WithTimeout(t.Context(), HangLimit)
-						defer cancel()
-						c.run(&probe{T: t, suite: &s, ctx: ctx, log: open(t, "writer-1")})
-					})
+					if g.parallel {
+						t.Parallel()
+					}
+					s.run(t, c)
 				})
 			}
 		})
 	}
 }
 
+type group struct {
+	name     string
+	checks   []check
+	parallel bool
+}
+
 type suite struct {
 	open func(t *testing.T, writer string) Log
 	o    ConformanceOptions
+}
+
+func (s *suite) run(t *testing.T, c check) {
+	t.Helper()
+	f := func(t *testing.T) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), HangLimit)
+		defer cancel()
+		c.run(&probe{T: t, suite: s, ctx: ctx, log: s.open(t, "writer-1")})
+	}
+	if s.o.In == nil {
+		f(t)
+		return
+	}
+	s.o.In(t, f)
 }
 
 // check is one promise.

@@ -96,42 +96,6 @@ var conflictChecks = []check{
 			p.same("what is there", r, []events.Record{p.conflict(p.another(i), event(c, 1), events.Tip{}).Found})
 		}
 	}},
-	{"an id that is used again is never acknowledged without being stored", func(p *probe) {
-		c, other := p.chain(), p.chain()
-		e := event(c, 1)
-		e.ID = newID()
-		first, err := p.log.Append(p.ctx, e, events.Tip{})
-		if err != nil {
-			p.Fatal(err)
-		}
-		elsewhere := e
-		elsewhere.Chain = other
-		var wg sync.WaitGroup // a log may look for a while before it says so
-		wg.Go(func() { p.storedOrRefused(e, first.Tip()) })
-		wg.Go(func() { p.storedOrRefused(elsewhere, events.Tip{}) })
-		wg.Wait()
-	}},
-	{"an append after a tip that is not in the history is refused, and stores nothing", func(p *probe) {
-		c, empty := p.chain(), p.chain()
-		r := p.append(p.log, c, events.Tip{}, 1)[0]
-		head := p.head().Seq
-		var wg sync.WaitGroup
-		for chain, tip := range map[events.Chain]events.Tip{
-			c:     {Seq: head + 1000, Link: r.Link},
-			empty: {Seq: r.Seq, Link: r.Link},
-		} {
-			wg.Go(func() {
-				stored, err := p.log.Append(p.ctx, event(chain, 1), tip)
-				if !errors.Is(err, events.ErrHistoryRegressed) {
-					p.Errorf("append to %s after %d: stored at %d with error %v, not ErrHistoryRegressed", chain, tip.Seq, stored.Seq, err)
-				}
-			})
-		}
-		wg.Wait()
-		if h := p.head(); h.Seq != head {
-			p.Errorf("the head moved from %d to %d", head, h.Seq)
-		}
-	}},
 	{"of writers that race for one chain, each tip serves one", func(p *probe) {
 		c := p.chain()
 		const writers, each = 4, 25
@@ -177,26 +141,4 @@ var conflictChecks = []check{
 			tip = r.Tip()
 		}
 	}},
-}
-
-// storedOrRefused appends an event and checks that the answer is the truth.
-func (p *probe) storedOrRefused(e events.Event, tip events.Tip) {
-	p.Helper()
-	r, err := p.log.Append(p.ctx, e, tip)
-	var after []events.Record
-	for r, err := range p.log.ReadChain(p.ctx, e.Chain, tip) {
-		if err != nil {
-			p.Error(err)
-			return
-		}
-		after = append(after, r)
-	}
-	switch {
-	case err != nil && len(after) > 0:
-		p.Errorf("%s on %s was refused with %v, and stored at %d", e.ID, e.Chain, err, after[0].Seq)
-	case err == nil && len(after) == 0:
-		p.Errorf("%s on %s was acknowledged with sequence %d, and is not there", e.ID, e.Chain, r.Seq)
-	case err == nil:
-		p.same("what is there", []events.Record{r}, after)
-	}
 }

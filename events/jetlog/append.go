@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/otel"
 )
 
 const (
@@ -87,9 +87,8 @@ func (l *Log) complete(ctx context.Context, e *events.Event, tip events.Tip) {
 
 // traceOf returns the trace context of ctx as text.
 func traceOf(ctx context.Context) events.Trace {
-	carrier := make(propagation.MapCarrier, 2)
-	propagation.TraceContext{}.Inject(ctx, carrier)
-	return events.Trace{Parent: carrier["traceparent"], State: carrier["tracestate"]}
+	parent, state := otel.Inject(ctx)
+	return events.Trace{Parent: parent, State: state}
 }
 
 // outcome says where a message is, or what is there instead.

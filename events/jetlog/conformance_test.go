@@ -1,6 +1,7 @@
 package jetlog_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -37,8 +38,11 @@ func TestConformanceOnOneServer(t *testing.T) {
 
 func TestConformanceOnACluster(t *testing.T) {
 	c := eventstest.NewCluster(t, nil)
+	var mu sync.Mutex
 	conns := make(map[string]*nats.Conn)
 	connect := func(name string) *nats.Conn {
+		mu.Lock()
+		defer mu.Unlock()
 		if conns[name] == nil {
 			conns[name] = c.ConnectTo(len(conns)%eventstest.Nodes, name)
 		}

@@ -284,3 +284,89 @@ func TestAnOutageOfTenMinutesDelaysButLosesNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestARequestThatIsLostIsMadeAgain loses what the log asks the broker besides
+// publishing, under a context that lasts for long.
+func TestARequestThatIsLostIsMadeAgain(t *testing.T) {
+	const api = "$JS.API."
+	for name, c := range map[string]struct {
+		lost string
+		ask  func(ctx context.Context, far *far, tip events.Tip) error
+		// noAnswer says that what comes is no answer in the form of one.
+		noAnswer bool
+	}{
+		"head": {lost: api + "STREAM.INFO.", ask: func(ctx context.Context, far *far, _ events.Tip) error {
+			_, err := far.Head(ctx)
+			return err
+		}},
+		"read chain": {lost: api + "STREAM.MSG.GET.", ask: func(ctx context.Context, far *far, _ events.Tip) error {
+			_, err := try(far.ReadChain(ctx, github, events.Tip{}))
+			return err
+		}},
+		"follow, its look at the head": {lost: api + "STREAM.INFO.", ask: func(ctx context.Context, far *far, tip events.Tip) error {
+			_, err := try(far.Follow(ctx, 0, &jetlog.FollowOptions{Until: tip.Seq}))
+			return err
+		}},
+		"follow, its consumer": {lost: api + "CONSUMER.CREATE.", ask: func(ctx context.Context, far *far, tip events.Tip) error {
+			_, err := try(far.Follow(ctx, 0, &jetlog.FollowOptions{Until: tip.Seq}))
+			return err
+		}},
+		"follow, its pull": {noAnswer: true, lost: api + "CONSUMER.MSG.NEXT.", ask: func(ctx context.Context, far *far, tip events.Tip) error {
+			_, err := try(far.Follow(ctx, 0, &jetlog.FollowOptions{Until: tip.Seq}))
+			return err
+		}},
+		"append, its look at a conflict": {lost: api + "STREAM.MSG.GET.", ask: func(ctx context.Context, far *far, _ events.Tip) error {
+			_, err := far.Append(ctx, move(github, 9), events.Tip{})
+			if errors.Is(err, events.ErrConflict) {
+				return nil
+			}
+			return errors.Newf("error %v, not ErrConflict", err)
+		}},
+		"last commands": {lost: api + "CONSUMER.CREATE.", ask: func(ctx context.Context, far *far, _ events.Tip) error {
+			_, err := far.LastCommands(ctx)
+			return err
+		}},
+		"purge": {lost: api + "STREAM.PURGE.", ask: func(ctx context.Context, far *far, _ events.Tip) error {
+			return far.PurgeCommands(ctx, events.Address{Worker: "w", Server: "s", Instance: "0"}, 1)
+		}},
+		"put blob": {lost: "$O.", ask: func(ctx context.Context, far *far, _ events.Tip) error {
+			_, err := far.PutBlob(ctx, []byte("data"))
+			return err
+		}},
+		"get blob": {lost: api, ask: func(ctx context.Context, far *far, _ events.Tip) error {
+			_, err := far.GetBlob(ctx, events.DigestOf([]byte("there")))
+			return err
+		}},
+	} {
+		for way, lose := range map[string]func(*eventstest.Outage, string) <-chan struct{}{
+			"the answer": (*eventstest.Outage).LoseAck, "the request": (*eventstest.Outage).LosePublish,
+		} {
+			if way == "the answer" && c.noAnswer {
+				continue
+			}
+			t.Run(name+", "+way, func(t *testing.T) {
+				inBubble(t, func(t *testing.T, far *far) {
+					tip := grow(t.Context(), t, far.near, github, events.Tip{}, 3)[2].Tip()
+					if _, err := far.near.PutBlob(t.Context(), []byte("there")); err != nil {
+						t.Fatal(err)
+					}
+					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+					defer cancel()
+					lost := lose(far.outage, c.lost)
+					began := time.Now()
+					if err := c.ask(ctx, far, tip); err != nil {
+						t.Error(err)
+					}
+					if d := time.Since(began); d > time.Minute {
+						t.Errorf("that took %s", d)
+					}
+					select {
+					case <-lost:
+					default:
+						t.Error("nothing was lost")
+					}
+				})
+			})
+		}
+	}
+}

@@ -69,7 +69,7 @@ func TestLeaseComesBackWhileTheKeyIsItsOwn(t *testing.T) {
 				}
 				a.line.Restore()
 				if c.lost {
-					if err := <-r.result; !errors.Is(err, jetlog.ErrLeaseLost) {
+					if err := r.wait(t); !errors.Is(err, jetlog.ErrLeaseLost) {
 						t.Errorf("Run returned %v", err)
 					}
 					if x.Remaining() > 0 {

@@ -84,6 +84,18 @@ func (r *running) stop() error {
 	return <-r.result
 }
 
+// wait returns what Run returned, which must come within an hour of the bubble.
+func (r *running) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-r.result:
+		return err
+	case <-time.After(time.Hour):
+		t.Fatal("Run goes on")
+		return nil
+	}
+}
+
 func (r *running) ended() (error, bool) {
 	select {
 	case err := <-r.result:
@@ -164,7 +176,7 @@ func TestLeaseOfTheSameFolderIsTakenOverAtOnce(t *testing.T) {
 		if d := time.Since(began); d > 0 {
 			t.Errorf("the take-over took %s", d)
 		}
-		if err := <-r.result; !errors.Is(err, jetlog.ErrLeaseLost) {
+		if err := r.wait(t); !errors.Is(err, jetlog.ErrLeaseLost) {
 			t.Errorf("the former incarnation's Run returned %v", err)
 		}
 		if d := time.Since(began); d > 4*time.Second {
