@@ -156,7 +156,7 @@ func (r *recorder) check(t *testing.T, stored []events.Record) {
 		history = append(history, op)
 	}
 	result := porcupine.CheckOperationsTimeout(registers, history, eventstest.HangLimit)
-	if result != porcupine.Ok {
+	if result != porcupine.Ok { explain(t, r, places)
 		t.Errorf("%d operations on the chains are not those of registers: %s", len(history), result)
 	}
 	t.Logf("%d operations, %d appends acknowledged, %d events stored", len(history), acknowledged, len(stored))

@@ -1,0 +1,105 @@
+package projections
+
+import (
+	"time"
+
+	"github.com/toolfleet/toolfleet/events"
+)
+
+// Worker is the fold of a worker's chain.
+type Worker struct {
+	ID events.WorkerID `json:"id"`
+	Progress
+
+	State WorkerState `json:"state,omitzero"`
+	// Since is when the worker came into its state.
+	Since time.Time `json:"since,omitzero"`
+
+	// What the last incarnation said of itself.
+	Incarnation events.Incarnation `json:"incarnation,omitzero"`
+	Host        string             `json:"host,omitzero"`
+	Labels      map[string]string  `json:"labels,omitempty"`
+	Versions    map[string]string  `json:"versions,omitempty"`
+	// Capacity is the most instances it takes; 0 is no limit.
+	Capacity int `json:"capacity,omitzero"`
+	// Recipients are the age recipients whose identity it holds.
+	Recipients []string `json:"recipients,omitempty"`
+
+	// Draining and Cordoned are wishes about the host, not about one
+	// incarnation: they hold until uncordoned.
+	Draining bool `json:"draining,omitzero"`
+	Cordoned bool `json:"cordoned,omitzero"`
+	// Actor and Reason are those of the last such wish.
+	Actor  string `json:"actor,omitzero"`
+	Reason string `json:"reason,omitzero"`
+
+	// Joins counts incarnations.
+	Joins    int      `json:"joins,omitzero"`
+	Requests Requests `json:"requests,omitempty"`
+}
+
+// WorkerState says whether a worker is there. The zero WorkerState is that of
+// one that never joined.
+type WorkerState string
+
+// The states of a worker.
+const (
+	WorkerJoined WorkerState = "joined"
+	WorkerLeft   WorkerState = "left"
+	WorkerLost   WorkerState = "lost"
+)
+
+// Present says whether the worker is there.
+func (w *Worker) Present() bool { return w.State == WorkerJoined }
+
+// Eligible says whether new instances may be placed on the worker.
+func (w *Worker) Eligible() bool { return w.Present() && !w.Cordoned && !w.Draining }
+
+// EvolveWorker folds the next event of a worker's chain.
+func EvolveWorker(w Worker, r events.Record) Worker {
+	id := r.Chain.Worker()
+	if r.Chain.Kind() != events.OfWorker || w.ID != "" && w.ID != id || !w.advance(&r) {
+		return w
+	}
+	w.ID = id
+	if w.unreadable(&r) {
+		return w
+	}
+	w.Updated = when(&r)
+	w.Requests = w.Requests.with(&r)
+	w.fold(&r)
+	return w
+}
+
+func (w *Worker) fold(r *events.Record) {
+	switch b := r.Body.(type) {
+	case events.Joined:
+		w.State, w.Since = WorkerJoined, when(r)
+		w.Incarnation, w.Host = b.Incarnation, b.Host
+		w.Labels, w.Versions = b.Labels, b.Versions
+		w.Capacity, w.Recipients = b.Capacity, b.Recipients
+		w.Joins++
+	case events.Left:
+		if w.Present() && b.Incarnation == w.Incarnation {
+			w.State, w.Since = WorkerLeft, when(r)
+		}
+	case events.Lost:
+		if w.Present() {
+			w.State, w.Since = WorkerLost, when(r)
+		}
+	case events.Draining:
+		w.Draining = true
+		w.wish(r)
+	case events.Cordoned:
+		w.Cordoned = true
+		w.wish(r)
+	case events.Uncordoned:
+		w.Draining, w.Cordoned = false, false
+		w.wish(r)
+	default: // unreachable unless the catalogue got a kind that this fold lacks
+	}
+}
+
+func (w *Worker) wish(r *events.Record) {
+	w.Actor, w.Reason = text(r.Actor, maxName), text(r.Reason, maxMessage)
+}
