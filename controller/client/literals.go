@@ -1,0 +1,135 @@
+package client
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/errors"
+
+	"github.com/toolfleet/toolfleet/events"
+)
+
+// replace returns what stands for a literal secret.
+type replace func(key, value string) (string, error)
+
+// rewrite returns a copy of the definition in which each literal secret is
+// replaced. Keys are visited in a fixed order.
+func rewrite(d *events.Definition, r replace) (*events.Definition, error) {
+	w := &rewriter{allowed: d.AllowLiteral, replace: r}
+	c := *d
+	c.Env = w.values("env", d.Env)
+	c.Headers = w.values("header", d.Headers)
+	c.URL = w.url(d.URL)
+	c.Args = w.args(d.Args)
+	c.Unknown, w.err = withoutSecrets(d.Unknown, w.err)
+	if w.err != nil {
+		return nil, w.err
+	}
+	return &c, nil
+}
+
+type rewriter struct {
+	allowed []string
+	replace replace
+	err     error
+}
+
+func (w *rewriter) move(key, value string) string {
+	if w.err != nil {
+		return ""
+	}
+	var ref string
+	ref, w.err = w.replace(key, value)
+	return ref
+}
+
+func (w *rewriter) mixed(key string) {
+	if w.err == nil {
+		w.err = errors.Mark(errors.Newf("%s holds a literal secret beside a reference: make it one reference as a whole", key), ErrMixedSecret)
+	}
+}
+
+func (w *rewriter) values(kind string, m map[string]string) map[string]string {
+	if m == nil {
+		return nil
+	}
+	c := maps.Clone(m)
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		c[name] = w.value(kind, name, kind+"."+name, m[name])
+	}
+	return c
+}
+
+// value rewrites a value that is a secret unless there is a reason why not.
+func (w *rewriter) value(kind, name, key, value string) string {
+	same := func(allowed string) bool {
+		return allowed == name || kind == "header" && strings.EqualFold(allowed, name)
+	}
+	switch {
+	case slices.ContainsFunc(w.allowed, same):
+		return value
+	case hasReference(value):
+		if mixesSecret(name, value) {
+			w.mixed(key)
+		}
+		return value
+	case isHarmless(kind, name, value):
+		return value
+	}
+	return w.move(key, value)
+}
+
+// args rewrites the arguments that look like a secret: as a whole, or the value
+// of "--name=value", "NAME=value" and "Name: value".
+func (w *rewriter) args(args []string) []string {
+	c := slices.Clone(args)
+	for i, a := range args {
+		key := "arg." + strconv.Itoa(i+1)
+		before := ""
+		if i > 0 {
+			before = args[i-1]
+		}
+		head, value := splitArgument(a)
+		secret := looksSecret(value) || hasURLSecret(value) || isSecretName(head) && !isHarmlessForm(value) ||
+			head == "" && !strings.HasPrefix(a, "-") && isSecretFlag(before) && !isHarmlessForm(a)
+		switch {
+		case hasReference(a):
+			if mixesSecret(head, value) {
+				w.mixed(key)
+			}
+		case secret:
+			c[i] = head + w.move(key, value)
+		}
+	}
+	return c
+}
+
+// hasURLSecret says whether a value is a URL with a secret in it.
+func hasURLSecret(value string) bool {
+	if !strings.Contains(value, "://") {
+		return false
+	}
+	found := false
+	w := &rewriter{replace: func(string, string) (string, error) {
+		found = true
+		return "", nil
+	}}
+	w.url(value)
+	return found || w.err != nil
+}
+
+// splitArgument splits an argument into what names its value, with the
+// separator, and the value. An argument that is nothing but a value, or nothing
+// but a flag, has no name.
+func splitArgument(a string) (head, value string) {
+	for _, separator := range []string{"=", ": "} {
+		name, rest, ok := strings.Cut(a, separator)
+		if ok && name != "" && !strings.ContainsAny(name, " /:?&") {
+			n := len(name) + len(separator)
+			return a[:n], rest
+		}
+	}
+	return "", a
+}

@@ -1,0 +1,379 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/projections"
+)
+
+func command(name string) events.Definition { return events.Definition{Command: name} }
+
+func placed(name string, p events.Placement) events.Definition {
+	d := command(name)
+	d.Placement = &p
+	return d
+}
+
+// show says what decisions are, one a line.
+func show(decisions []Decision) (lines []string) {
+	for _, d := range decisions {
+		switch d := d.(type) {
+		case Append:
+			line := fmt.Sprintf("%s after %d: %s epoch %d", d.Event.Chain, d.Tip.Seq, d.Event.Kind(), d.Event.Epoch)
+			if a, ok := d.Event.Body.(events.Assigned); ok {
+				line += fmt.Sprintf(" to %s (%s)", a.Worker, a.Incarnation)
+			}
+			lines = append(lines, line+" by "+d.Event.Cause)
+		case Order:
+			lines = append(lines, fmt.Sprintf("%s/%s/%s after %d: %s epoch %d generation %d restart %d for %s by %s", d.To.Worker, d.To.Server,
+				d.To.Instance, d.Seen, d.Command.Want, d.Command.Epoch, d.Command.Generation, d.Command.Restart, d.Command.Incarnation, d.Command.Cause))
+		case Purge:
+			lines = append(lines, fmt.Sprintf("%s/%s/%s purged up to %d", d.Of.Worker, d.Of.Server, d.Of.Instance, d.UpTo))
+		}
+	}
+	return lines
+}
+
+// expect compares the next plan, and carries it out.
+func (w *world) expect(want ...string) {
+	w.t.Helper()
+	decisions := Plan(w.view(w.end()), w.commands)
+	if diff := cmp.Diff(want, show(decisions)); diff != "" {
+		w.t.Fatalf("plan (-want +got):\n%s", diff)
+	}
+	w.carryOut(decisions)
+}
+
+// A server's whole life, step by step: who is told what, and after which event.
+func TestPlanOfALife(t *testing.T) {
+	w := newWorld(t)
+	w.expect()
+	w.declare("s", command("x")) // 1
+	w.expect()                   // nobody to run it
+	w.join("a", events.Joined{}) // 2
+	w.expect("instance.s.0 after 0: assigned epoch 1 to a (a-1) by id-1")
+	w.expect("a/s/0 after 0: running epoch 1 generation 1 restart 0 for a-1 by id-3")
+	w.expect() // it is being started
+	w.workAll()
+	w.expect()
+
+	w.must(events.Event{Chain: events.ServerChain("s"), Body: events.RestartRequested{}}) // 7
+	w.expect("a/s/0 after 1: running epoch 1 generation 7 restart 7 for a-1 by id-7")
+	w.workAll()
+	w.declare("s", command("y")) // 11: another definition is another command
+	w.expect("a/s/0 after 2: running epoch 1 generation 11 restart 7 for a-1 by id-11")
+	w.workAll()
+	w.must(events.Event{Chain: events.ServerChain("s"), Body: events.UpdateSettled{}}) // 15
+	w.expect()                                                                         // which changes nothing that runs
+
+	w.must(events.Event{Chain: events.ServerChain("s"), Body: events.Disabled{}}) // 16
+	w.expect("a/s/0 after 3: stopped epoch 1 generation 16 restart 7 for a-1 by id-16")
+	w.expect() // it is being stopped
+	w.workAll()
+	w.expect("instance.s.0 after 17: released epoch 1 by id-16")
+	w.expect("a/s/0 purged up to 4")
+	w.expect()
+	w.must(events.Event{Chain: events.ServerChain("s"), Body: events.Enabled{}}) // 19
+	w.expect("instance.s.0 after 18: assigned epoch 2 to a (a-1) by id-19")
+	w.expect("a/s/0 after 0: running epoch 2 generation 19 restart 7 for a-1 by id-20")
+	w.workAll()
+	w.must(events.Event{Chain: events.ServerChain("s"), Body: events.Withdrawn{}}) // 24
+	w.expect("a/s/0 after 5: stopped epoch 2 generation 24 restart 7 for a-1 by id-24")
+	w.workAll()
+	w.expect("instance.s.0 after 25: released epoch 2 by id-24")
+	w.expect("a/s/0 purged up to 6")
+	w.check()
+}
+
+// Handover is stop, then start: nothing is assigned before the former owner is
+// through.
+func TestPlanOfAHandover(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(w *world) // event 8, and on
+		want [][]string     // plans; nil lets the workers work, and there is nothing to plan before
+	}{
+		"draining": {
+			func(w *world) { w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Draining{}}) },
+			[][]string{
+				{"a/s/0 after 1: stopped epoch 1 generation 1 restart 0 for a-1 by id-3"},
+				nil,
+				{"instance.s.0 after 9: released epoch 1 by id-1"},
+				{"instance.s.0 after 10: assigned epoch 2 to b (b-1) by id-1", "a/s/0 purged up to 2"},
+				{"b/s/0 after 0: running epoch 2 generation 1 restart 0 for b-1 by id-11"},
+			},
+		},
+		"another placement": {
+			func(w *world) { w.declare("s", placed("x", events.Placement{Worker: "b"})) },
+			[][]string{
+				{"a/s/0 after 1: stopped epoch 1 generation 8 restart 0 for a-1 by id-8"},
+				nil,
+				{"instance.s.0 after 9: released epoch 1 by id-8"},
+				{"instance.s.0 after 10: assigned epoch 2 to b (b-1) by id-8", "a/s/0 purged up to 2"},
+				{"b/s/0 after 0: running epoch 2 generation 8 restart 0 for b-1 by id-11"},
+			},
+		},
+		"left": {
+			func(w *world) { w.leave("a") },
+			[][]string{
+				{"instance.s.0 after 8: released epoch 1 by id-9"},
+				{"instance.s.0 after 10: assigned epoch 2 to b (b-1) by id-1", "a/s/0 purged up to 1"},
+				{"b/s/0 after 0: running epoch 2 generation 1 restart 0 for b-1 by id-11"},
+			},
+		},
+		"crashed": {
+			func(w *world) { w.crash("a") },
+			[][]string{nil}, // and nobody wrote it down
+		},
+		"lost": {
+			func(w *world) {
+				w.crash("a")
+				w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Lost{Worker: "a"}})
+			},
+			[][]string{
+				{"instance.s.0 after 6: lost epoch 1 by id-8"},
+				{"instance.s.0 after 9: assigned epoch 2 to b (b-1) by id-1", "a/s/0 purged up to 1"},
+				{"b/s/0 after 0: running epoch 2 generation 1 restart 0 for b-1 by id-10"},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.declare("s", command("x"))
+			w.join("a", events.Joined{})
+			w.settle()
+			w.join("b", events.Joined{}) // 7
+			w.expect()                   // which moves nothing
+			test.end(w)
+			for _, want := range test.want {
+				w.expect(want...)
+				if want == nil {
+					w.workAll()
+				}
+			}
+			w.workAll()
+			w.expect()
+		})
+	}
+}
+
+// A worker that joins again has nothing of its former life.
+func TestPlanAfterANewIncarnation(t *testing.T) {
+	w := newWorld(t)
+	w.declare("s", command("x"))
+	w.join("a", events.Joined{})
+	w.settle()
+	w.crash("a")
+	w.expect()                   // nobody knows yet
+	w.join("a", events.Joined{}) // 7
+	w.expect("instance.s.0 after 6: lost epoch 1 by id-7")
+	w.expect("instance.s.0 after 8: assigned epoch 2 to a (a-2) by id-1", "a/s/0 purged up to 1")
+	w.expect("a/s/0 after 0: running epoch 2 generation 1 restart 0 for a-2 by id-9")
+	w.settle()
+	w.check()
+}
+
+// A stop that hangs keeps the instance where it is.
+func TestPlanGivesAHungInstanceToNobody(t *testing.T) {
+	w := newWorld(t)
+	w.declare("s", command("x"))
+	w.join("a", events.Joined{})
+	w.settle()
+	w.join("b", events.Joined{})
+	w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Draining{}})
+	w.expect("a/s/0 after 1: stopped epoch 1 generation 1 restart 0 for a-1 by id-3")
+	w.must(events.Event{
+		Chain: events.InstanceChain("s", "0"), Epoch: 1,
+		Body: events.Failed{Failure: events.NewFailure(events.StopHung, events.PhaseStop, "")},
+	})
+	w.expect()
+}
+
+// A command for another incarnation is no command, whatever its epoch.
+func TestPlanCommandsTheRightIncarnation(t *testing.T) {
+	w := newWorld(t)
+	w.declare("s", command("x"))
+	w.join("a", events.Joined{})
+	w.settle()
+	a := events.Address{Worker: "a", Server: "s", Instance: "0"}
+	other := *w.commands[a].Command
+	other.Incarnation = "of another history"
+	w.commands[a] = events.CommandRecord{Address: a, Command: &other, Seq: 1}
+	w.expect("a/s/0 after 1: running epoch 1 generation 1 restart 0 for a-1 by id-3")
+}
+
+func TestPlanCountsAndPlaces(t *testing.T) {
+	for name, test := range map[string]struct {
+		servers map[string]events.Definition
+		workers map[events.WorkerID]events.Joined
+		want    map[events.WorkerID]int
+	}{
+		"capacity bounds": {
+			map[string]events.Definition{"s": placed("x", events.Placement{Replicas: 5}), "t": command("y")},
+			map[events.WorkerID]events.Joined{"a": {Capacity: 2}, "b": {Capacity: 1}},
+			map[events.WorkerID]int{"a": 2, "b": 1},
+		},
+		"replicas spread": {
+			map[string]events.Definition{"s": placed("x", events.Placement{Replicas: 4})},
+			map[events.WorkerID]events.Joined{"a": {}, "b": {}, "c": {}, "d": {}},
+			map[events.WorkerID]int{"a": 1, "b": 1, "c": 1, "d": 1},
+		},
+		"one on each that suits": {
+			map[string]events.Definition{"s": placed("x", events.Placement{Replicas: events.EachWorker, Labels: map[string]string{"zone": "1"}})},
+			map[events.WorkerID]events.Joined{"a": {Labels: map[string]string{"zone": "1"}}, "b": {}, "c": {Labels: map[string]string{"zone": "1", "x": "y"}}},
+			map[events.WorkerID]int{"a": 1, "c": 1},
+		},
+		"labels have to be there, even empty ones": {
+			map[string]events.Definition{"s": placed("x", events.Placement{Labels: map[string]string{"gpu": ""}})},
+			map[events.WorkerID]events.Joined{"a": {}, "b": {Labels: map[string]string{"gpu": ""}}, "c": {Labels: map[string]string{"gpu": "1"}}},
+			map[events.WorkerID]int{"b": 1},
+		},
+		"secrets want their identity": {
+			map[string]events.Definition{"s": {Command: "x", Env: map[string]string{"T": "${secret:s/env.T#1}"}}, "t": {URL: "https://x.test/?k=${secret:t/query.k#1}"}},
+			map[events.WorkerID]events.Joined{"a": {}, "b": {Recipients: []string{"age1x"}}},
+			map[events.WorkerID]int{"b": 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			for id, d := range test.servers {
+				w.declare(id, d)
+			}
+			for id, j := range test.workers {
+				w.join(id, j)
+			}
+			w.settle()
+			got := map[events.WorkerID]int{}
+			for id, h := range w.workers {
+				if n := len(h.running); n > 0 {
+					got[id] = n
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("instances of each worker (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A cordoned worker keeps what it has, and gets nothing.
+func TestPlanLeavesACordonedWorkerAlone(t *testing.T) {
+	w := newWorld(t)
+	w.join("a", events.Joined{})
+	w.declare("s", command("x"))
+	w.settle()
+	w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Cordoned{}})
+	w.declare("t", command("y"))
+	w.settle()
+	if got := len(w.workers["a"].running); got != 1 {
+		t.Errorf("%d instances run, want 1", got)
+	}
+}
+
+// An ordinal that is also a worker's name is another instance for "each".
+func TestPlanMovesOrdinalsToTheirWorkers(t *testing.T) {
+	w := newWorld(t)
+	w.join("0", events.Joined{})
+	w.join("1", events.Joined{})
+	for i := range 8 {
+		w.declare(fmt.Sprintf("s%d", i), command("x"))
+	}
+	w.settle()
+	for i := range 8 {
+		w.declare(fmt.Sprintf("s%d", i), placed("x", events.Placement{Replicas: events.EachWorker}))
+	}
+	w.settle()
+	w.check()
+	for i := range w.history.Instances() {
+		if string(i.Worker) != string(i.Instance) {
+			t.Errorf("instance %s of %s is on %s", i.Instance, i.Server, i.Worker)
+		}
+	}
+}
+
+// Fewer replicas take away the highest ordinals.
+func TestPlanShrinks(t *testing.T) {
+	w := newWorld(t)
+	w.join("a", events.Joined{})
+	w.declare("s", placed("x", events.Placement{Replicas: 3}))
+	w.settle()
+	w.declare("s", placed("x", events.Placement{Replicas: 1}))
+	w.settle()
+	w.check()
+	if _, ok := w.workers["a"].running[events.InstanceChain("s", "0")]; !ok {
+		t.Error("instance 0 does not run")
+	}
+}
+
+// Two controllers that plan at the same time, from the same view, do not double
+// anything.
+func TestPlansOfTwoControllers(t *testing.T) {
+	w := newWorld(t)
+	w.declare("s", placed("x", events.Placement{Replicas: 2}))
+	w.join("a", events.Joined{})
+	w.join("b", events.Joined{})
+	for range 4 {
+		one, other := Plan(w.view(w.end()), w.commands), Plan(w.view(w.end()), w.commands)
+		w.carryOut(one)
+		w.carryOut(other)
+		w.workAll()
+	}
+	w.check()
+}
+
+// A plan from an old view does not undo what was decided since.
+func TestPlanFromTheFirstEvents(t *testing.T) {
+	w := newWorld(t)
+	w.declare("s", command("x"))
+	w.join("a", events.Joined{})
+	w.settle()
+	w.declare("s", command("y"))
+	w.settle()
+	w.join("b", events.Joined{})
+	w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Draining{}})
+	w.settle()
+	for seq := range w.end() {
+		w.carryOut(Plan(w.view(seq), w.commands))
+		w.check()
+	}
+}
+
+func TestPlaceIsStable(t *testing.T) {
+	workers := func(ids ...events.WorkerID) (all []*projections.Worker) {
+		for _, id := range ids {
+			all = append(all, &projections.Worker{ID: id})
+		}
+		return all
+	}
+	if id, ok := Place("s", "0", nil, nil); ok {
+		t.Errorf("placed on %q where there is none", id)
+	}
+	moved, counts := 0, map[events.WorkerID]int{}
+	const n = 1000
+	for i := range n {
+		s := events.ServerID(fmt.Sprintf("server-%d", i))
+		before, _ := Place(s, "0", workers("a", "b", "c"), nil)
+		if again, _ := Place(s, "0", workers("c", "a", "b"), nil); again != before {
+			t.Fatalf("%s is placed on %s, in another order on %s", s, before, again)
+		}
+		after, _ := Place(s, "0", workers("a", "b", "c", "d"), nil)
+		if after != before {
+			moved++
+			if after != "d" {
+				t.Fatalf("%s moved from %s to %s because d came", s, before, after)
+			}
+		}
+		counts[after]++
+	}
+	if moved < n/8 || moved > n*3/8 {
+		t.Errorf("%d of %d moved to one of four", moved, n)
+	}
+	for id, c := range counts {
+		if c < n/8 || c > n*3/8 {
+			t.Errorf("%s has %d of %d", id, c, n)
+		}
+	}
+}
