@@ -1,0 +1,275 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/otel"
+)
+
+// blobLimit bounds the reading of the last list of tools; without it, all tools
+// count as added.
+const blobLimit = 5 * time.Second
+
+// attempt is one attempt to connect and the connection that comes of it, in a
+// goroutine of its own. When that has reported Ended, nothing of it is left.
+type attempt struct {
+	ref     Ref
+	address events.Address
+	command *events.Command
+	// first says that no attempt was made for the command before.
+	first  bool
+	host   *host
+	report func(Happening)
+
+	lists  chan earlier
+	serves chan struct{}
+
+	mu         sync.Mutex // shut and hard close under it
+	shut, hard chan struct{}
+}
+
+// earlier is a list of tools that another is compared with.
+type earlier struct {
+	digest events.Digest
+	tools  *catalogue // nil if it has not been read
+}
+
+func newAttempt(i *instance, ref Ref, c *events.Command, report func(Happening)) *attempt {
+	return &attempt{
+		ref: ref, address: i.address, command: c, first: c != i.tried, host: i.host, report: report,
+		// One of each is under way at most, so giving them never blocks.
+		lists: make(chan earlier, 1), serves: make(chan struct{}, 1),
+		shut: make(chan struct{}), hard: make(chan struct{}),
+	}
+}
+
+// close ends the attempt, in peace or by force. It does not wait.
+func (a *attempt) close(now bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !closed(a.shut) {
+		close(a.shut)
+	}
+	if now && !closed(a.hard) {
+		close(a.hard)
+	}
+}
+
+// run connects and attends to the connection until it is gone. Life ends when
+// the instance gives up whatever is left.
+func (a *attempt) run(life context.Context) {
+	wanted, cancel := context.WithCancel(life) // ends when the attempt is to be closed
+	defer cancel()
+	go func() {
+		select {
+		case <-a.shut:
+			cancel()
+		case <-wanted.Done():
+		}
+	}()
+	a.report(a.live(wanted, life))
+}
+
+func (a *attempt) live(wanted, life context.Context) Ended {
+	began := time.Now()
+	d := a.host.dialing(a.command.Definition)
+	bounded, cancel := withLimit(wanted, d.budget)
+	defer cancel()
+	ctx, span := a.startSpan(bounded)
+	c, err := d.connect(ctx, life)
+	if err != nil {
+		end := d.ending(err, time.Since(began))
+		endSpan(span, &end)
+		return a.end(life, d, nil, end)
+	}
+	connected := c.hello.connected(c.scrub)
+	connected.PID = c.pid
+	if c.pid == 0 {
+		connected.URL = a.command.Definition.URL
+	}
+	span.SetAttributes(attribute.String("mcp.protocol.version", connected.Protocol))
+	endSpan(span, nil)
+	d.phase = events.PhaseList
+	a.report(Dialed{Connected: connected})
+	return a.attend(wanted, life, ctx, d, c, began)
+}
+
+// attend serves the connection until it is over or is to be closed. First is the
+// context of the first list of tools, which the connect limit covers as well.
+func (a *attempt) attend(wanted, life, first context.Context, d *dialing, c *conn, began time.Time) Ended {
+	listed := make(chan listResult, 1)
+	var serving *service
+	for {
+		select {
+		case <-c.over:
+			return a.end(life, d, serving, d.ending(c.End(), time.Since(began)))
+		case <-wanted.Done():
+			if serving != nil {
+				serving.drain(a.hard, c.over, a.host.options.Limits.Drain)
+			}
+			return a.end(life, d, serving, newEnding(events.ConnectionLost, "closed"))
+		case <-c.notices.changed:
+			a.report(ToolsChanged{})
+		case from := <-a.lists:
+			ctx, cancel := first, context.CancelFunc(func() {})
+			if d.phase == events.PhaseRun {
+				ctx, cancel = withLimit(wanted, d.budget)
+			}
+			go func() {
+				defer cancel()
+				listed <- a.list(ctx, c, from)
+			}()
+		case r := <-listed:
+			if r.err != nil {
+				d.phase, d.last = events.PhaseList, r.exchange
+				return a.end(life, d, serving, d.ending(r.err, time.Since(began)))
+			}
+			d.phase = events.PhaseRun
+			a.report(r.listed)
+		case <-a.serves:
+			serving = a.serve(life, c)
+		}
+	}
+}
+
+// end closes the connection, waits until nothing is left, and says why it ended.
+func (a *attempt) end(life context.Context, d *dialing, serving *service, why ending) Ended {
+	if serving != nil {
+		serving.quit()
+	}
+	e := Ended{How: "closed"}
+	if d.link != nil {
+		grace := brokenGrace
+		if closed(a.shut) {
+			grace = a.command.Definition.GracePeriod()
+		}
+		d.link.Shut(grace)
+		a.gone(life, d.link)
+		e.How = d.link.How()
+		if why.stderr == "" {
+			why.stderr = d.link.End().stderr
+		}
+	}
+	if serving != nil {
+		await(serving.done, life.Done(), a.host.options.Limits.Drain) // its calls have ended with the link
+	}
+	e.Failure = events.Failure{
+		Code: why.code, Phase: d.phase, Retry: why.retry,
+		Message: d.scrub.text(why.message, maxMessage),
+	}
+	e.Exit, e.Signal = why.exit, why.signal
+	e.Stderr = d.scrub.tail(why.stderr, maxStderrTail)
+	return e
+}
+
+// gone waits until nothing of the link is left.
+func (a *attempt) gone(life context.Context, l *link) {
+	hung, hard, done := l.hung, a.hard, life.Done()
+	for {
+		select {
+		case <-l.gone:
+			return
+		case <-hung:
+			a.report(StopHung{})
+			hung = nil
+		case <-hard:
+			l.Kill()
+			hard = nil
+		case <-done:
+			l.Kill()
+			done = nil
+		}
+	}
+}
+
+// listResult is a complete list, or why there is none.
+type listResult struct {
+	listed   Listed
+	err      error
+	exchange *exchange
+}
+
+// list lists the tools and compares them with an earlier list.
+func (a *attempt) list(ctx context.Context, c *conn, from earlier) listResult {
+	x := &exchange{}
+	definitions, err := c.listTools(ctx, x)
+	if err != nil {
+		return listResult{err: err, exchange: x}
+	}
+	tools := newCatalogue(definitions, a.allowed)
+	if from.tools == nil && from.digest != "" {
+		from.tools = a.host.readTools(ctx, from.digest)
+	}
+	blob := tools.blob()
+	l := tools.listing(blob, from.tools, from.digest)
+	return listResult{listed: Listed{Listing: l, Blob: blob, Same: !changed(&l, from.tools), tools: tools}}
+}
+
+// allowed says whether the definition offers a tool.
+func (a *attempt) allowed(name string) bool { return offers(a.command.Definition, name) }
+
+// readTools returns a list that was stored before, or nil.
+func (h *host) readTools(ctx context.Context, d events.Digest) *catalogue {
+	ctx, cancel := context.WithTimeout(ctx, blobLimit)
+	defer cancel()
+	blob, err := h.parts.Blobs.GetBlob(ctx, d)
+	if err != nil {
+		h.options.Logger.Warn("last list of tools not read: all count as added", "err", err)
+		return nil
+	}
+	c, err := catalogueOf(blob)
+	if err != nil {
+		h.options.Logger.Warn("last list of tools not read: all count as added", "err", err)
+		return nil
+	}
+	return c
+}
+
+// dialing returns how to connect to a server.
+func (h *host) dialing(d *events.Definition) *dialing {
+	return &dialing{
+		definition: d, budget: h.connectLimit(d),
+		env: h.options.Env, secrets: h.parts.Secrets,
+		allowed: func() error {
+			if h.parts.Lease.Remaining() <= 0 {
+				return events.NewFailure(events.LeaseLost, events.PhaseSpawn, "the worker's lease is over")
+			}
+			return nil
+		},
+	}
+}
+
+// startSpan begins the span of the connect. The first attempt that a command
+// led to belongs to the command's trace; later ones are linked to it.
+func (a *attempt) startSpan(ctx context.Context) (context.Context, trace.Span) {
+	options := []trace.SpanStartOption{
+		trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String("toolfleet.worker.id", string(a.host.options.ID)),
+			attribute.Int("toolfleet.connection.attempt", a.ref.Attempt),
+		),
+	}
+	cause := otel.Extract(ctx, a.command.Trace.Parent, a.command.Trace.State)
+	if a.first {
+		ctx = cause
+	} else if c := trace.SpanContextFromContext(cause); c.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: c}))
+	}
+	return a.host.options.Tracer.Start(ctx, "connect", options...)
+}
+
+// endSpan ends a span, with the code of a failure if there is one.
+func endSpan(span trace.Span, failure *ending) {
+	if failure != nil {
+		span.SetAttributes(attribute.String("error.type", string(failure.code)))
+		span.SetStatus(codes.Error, string(failure.code))
+	}
+	span.End()
+}

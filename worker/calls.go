@@ -1,0 +1,236 @@
+package worker
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/mark3labs/mcp-go/client/transport"
+	"github.com/mark3labs/mcp-go/mcp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/events/callwire"
+	"github.com/toolfleet/toolfleet/otel"
+)
+
+// service answers the calls to one connection.
+type service struct {
+	quit context.CancelFunc
+	done chan struct{}
+}
+
+// serve begins to answer calls.
+func (a *attempt) serve(life context.Context, c *conn) *service {
+	ctx, quit := context.WithCancel(life)
+	s := &service{quit: quit, done: make(chan struct{})}
+	o := &a.host.options
+	subject := events.CallSubject(o.Fleet, a.address.Server, a.address.Instance, a.ref.Epoch)
+	desk := &desk{conn: c, definition: a.command.Definition, host: a.host, slots: make(chan struct{}, o.Limits.Calls)}
+	go func() {
+		defer close(s.done)
+		for {
+			err := a.host.parts.Calls.ServeCalls(ctx, subject, desk.answer)
+			if ctx.Err() != nil {
+				return
+			}
+			o.Logger.Warn("calls not served", "server", string(a.address.Server), "instance", string(a.address.Instance), "err", err)
+			if pause(ctx, retryPause) != nil {
+				return
+			}
+		}
+	}()
+	return s
+}
+
+// drain takes no more calls and lets those in flight end: until the limit, or
+// until the connection is over or is to be closed by force.
+func (s *service) drain(hard, over <-chan struct{}, limit time.Duration) {
+	s.quit()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-s.done:
+	case <-over:
+	case <-hard:
+	case <-t.C:
+	}
+}
+
+// desk turns calls of the bus into calls of the server.
+type desk struct {
+	conn       *conn
+	definition *events.Definition
+	host       *host
+	slots      chan struct{} // one for each call in flight
+}
+
+// answer is a [CallHandler].
+func (d *desk) answer(ctx context.Context, r *callwire.Request, send func(callwire.FrameKind, []byte)) ([]byte, error) {
+	ctx, cancel := withLimit(ctx, d.host.callLimit(d.definition))
+	defer cancel()
+	ctx, span := d.startSpan(ctx, r)
+	defer span.End()
+	x := &exchange{check: func() error { return d.mayWrite(ctx) }}
+	err := d.call(ctx, r, x, send)
+	if err == nil {
+		return x.result, nil
+	}
+	e := d.outcome(ctx, x, err)
+	span.SetAttributes(attribute.String("error.type", string(e.Failure.Code)))
+	span.SetStatus(codes.Error, string(e.Outcome))
+	return nil, e
+}
+
+// mayWrite is asked immediately before a request is written: under an ended
+// lease, or too late, nothing is begun.
+func (d *desk) mayWrite(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if d.host.parts.Lease.Remaining() <= 0 {
+		return events.NewFailure(events.LeaseLost, events.PhaseRun, "the worker's lease is over")
+	}
+	return nil
+}
+
+var errNotOffered = errors.New("tool not found")
+
+// call makes one call and passes its progress on.
+func (d *desk) call(ctx context.Context, r *callwire.Request, x *exchange, send func(callwire.FrameKind, []byte)) error {
+	if !offers(d.definition, r.Tool) {
+		return errors.Mark(errNotOffered, errNotWritten)
+	}
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-ctx.Done():
+		return errors.Mark(ctx.Err(), errNotWritten)
+	}
+	meta := &mcp.Meta{ProgressToken: r.ID, AdditionalFields: make(map[string]any, 2)}
+	if parent, state := otel.Inject(ctx); parent != "" {
+		meta.AdditionalFields["traceparent"] = parent
+		if state != "" {
+			meta.AdditionalFields["tracestate"] = state
+		}
+	}
+	progress, forget := d.conn.notices.follow(r.ID)
+	passed := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(passed)
+		pass(progress, ended, send)
+	}()
+	err := d.conn.callTool(ctx, r.Tool, r.Arguments, meta, x)
+	forget()
+	close(ended)
+	<-passed // progress does not come after the answer
+	return err
+}
+
+// pass sends progress until the call has ended and nothing is left of it.
+func pass(progress <-chan jsontext.Value, ended <-chan struct{}, send func(callwire.FrameKind, []byte)) {
+	for {
+		select {
+		case p := <-progress:
+			send(callwire.Progress, p)
+		case <-ended:
+			for len(progress) > 0 {
+				send(callwire.Progress, <-progress)
+			}
+			return
+		}
+	}
+}
+
+// outcome says what became of a call that has no result.
+func (d *desk) outcome(ctx context.Context, x *exchange, err error) *callwire.Error {
+	fail := func(o callwire.Outcome, code events.Code, message string) *callwire.Error {
+		return &callwire.Error{Outcome: o, Failure: events.NewFailure(code, events.PhaseRun, d.conn.scrub.text(message, maxMessage))}
+	}
+	over := closed(d.conn.over)
+	switch {
+	case errors.Is(err, errNotOffered):
+		e := fail(callwire.NotExecuted, events.RPCError, "the server offers no tool of that name here")
+		e.RPCCode = codeInvalidParams
+		return e
+	case x.failure != nil:
+		e := fail(callwire.Failed, events.RPCError, x.failure.Message)
+		e.RPCCode, e.RPCData = x.failure.Code, d.conn.scrub.json(x.failure.Data)
+		return e
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		e := fail(callwire.Cancelled, events.CallCancelled, "cancelled by the caller")
+		if !x.written.Load() {
+			e.Outcome = callwire.NotExecuted
+		}
+		return e
+	case errors.Is(err, errNotWritten):
+		return d.notExecuted(err, fail)
+	case errors.Is(err, transport.ErrSessionTerminated):
+		return fail(callwire.NotExecuted, events.ConnectionLost, "the server has forgotten the session")
+	case ctx.Err() != nil:
+		return fail(callwire.Unknown, events.CallTimeout, "no answer in time")
+	case over:
+		end := d.conn.End()
+		return fail(callwire.Unknown, events.CallInterrupted, strings.TrimSpace(end.message+"\n"+lastLine(end.stderr)))
+	default:
+		return d.refused(x, withoutURL(err), fail)
+	}
+}
+
+// notExecuted is the outcome of a call of which nothing was sent.
+func (d *desk) notExecuted(err error, fail func(callwire.Outcome, events.Code, string) *callwire.Error) *callwire.Error {
+	var f events.Failure
+	var end ending
+	switch {
+	case errors.As(err, &f):
+		return &callwire.Error{Outcome: callwire.NotExecuted, Failure: f}
+	case errors.As(err, &end):
+		return fail(callwire.NotExecuted, end.code, end.message)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fail(callwire.NotExecuted, events.CallTimeout, "not sent to the server in time")
+	default:
+		return fail(callwire.NotExecuted, networkCode(err, events.ConnectionLost), err.Error())
+	}
+}
+
+// refused is the outcome of a call that an HTTP server did not take, or of
+// which only the answer is lost.
+func (d *desk) refused(x *exchange, err error, fail func(callwire.Outcome, events.Code, string) *callwire.Error) *callwire.Error {
+	switch {
+	case x.status == http.StatusUnauthorized, x.status == http.StatusForbidden:
+		return fail(callwire.Failed, events.AuthenticationNeeded, "HTTP "+http.StatusText(x.status))
+	case x.status >= http.StatusMultipleChoices && x.status < http.StatusInternalServerError:
+		return fail(callwire.Failed, events.HTTPStatus(x.status), err.Error())
+	case x.asksForInput():
+		return fail(callwire.Failed, events.RPCError, "the server asked for input that no session offers")
+	case x.status >= http.StatusInternalServerError:
+		return fail(callwire.Unknown, events.HTTPStatus(x.status), err.Error())
+	default:
+		return fail(callwire.Unknown, networkCode(err, events.CallInterrupted), err.Error())
+	}
+}
+
+// lastLine returns the last line of a stderr, which often names the cause.
+func lastLine(stderr string) string {
+	stderr = strings.TrimSpace(stderr)
+	return stderr[strings.LastIndexByte(stderr, '\n')+1:]
+}
+
+// startSpan begins the span of a call, in the caller's trace.
+func (d *desk) startSpan(ctx context.Context, r *callwire.Request) (context.Context, trace.Span) {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = otel.Extract(ctx, r.Trace.Parent, r.Trace.State)
+	}
+	return d.host.options.Tracer.Start(ctx, "tools/call "+r.Tool, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String("mcp.method.name", "tools/call"),
+			attribute.String("gen_ai.tool.name", r.Tool),
+			attribute.String("toolfleet.worker.id", string(d.host.options.ID)),
+		))
+}

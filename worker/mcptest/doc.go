@@ -1,0 +1,30 @@
+// Package mcptest is a scripted MCP server for tests: good where its [Script]
+// says nothing, and slow, noisy, deaf, stubborn or broken where it does.
+//
+// As a stdio server it is the test binary itself, started again: call [Main]
+// first in TestMain, and run what [Script.Definition] returns. As an HTTP server
+// it is [NewHTTP]. Both speak through the MCP library's server, except for the
+// frames that no library would write.
+//
+// A [Record] tells which processes were started, and which of them still run.
+//
+// # Tools
+//
+// A server has the tools that its script names. These do something special, all
+// others are like echo:
+//
+//	echo      returns its arguments, as JSON
+//	env       returns the names of the process's environment
+//	fail      returns an error of the tool's own (isError)
+//	rpc-error answers with JSON-RPC error -32050 and data
+//	odd       returns a result with members that the library does not know
+//	big       returns as many bytes as the argument "bytes" says
+//	sleep     answers after the argument "ms", or not, when it is cancelled
+//	die       writes to stderr and exits with status 3, without an answer
+//	grow      adds a tool, announces that as often as the argument "times" says,
+//	          and answers
+//	progress  reports progress as often as the argument "times" says
+//	ask       asks the client for ping, roots/list and sampling/createMessage,
+//	          and returns its answers
+//	noise     writes a line that is no message, then answers
+package mcptest

@@ -1,0 +1,191 @@
+package worker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/google/uuid"
+
+	"github.com/toolfleet/toolfleet/events"
+)
+
+const (
+	// maxQueued bounds the events of one chain that wait for the log. An owner
+	// that waits for an acknowledgement has few of them; only a lease that comes
+	// and goes without the log makes more.
+	maxQueued = 64
+	// retryPause lies between two attempts to write.
+	retryPause = 250 * time.Millisecond
+)
+
+// errDisowned says that an instance's chain has another owner, or none.
+var errDisowned = errors.New("the instance has another owner")
+
+// entry is an event on its way into a chain.
+type entry struct {
+	ref   Ref
+	event events.Event
+	blob  []byte
+}
+
+// scribe writes a chain, one event after the other, in the order in which they
+// were given to it. It knows the chain's fold, and only its own goroutine does.
+type scribe struct {
+	journal Journal
+	blobs   Blobs
+	log     *slog.Logger
+	chain   events.Chain
+
+	// owner says whether the chain, as it is known now, is still ours to write.
+	owner func(*history) bool
+	fold  history
+
+	mu    sync.Mutex // guards queue and given
+	queue []entry
+	kick  chan struct{} // holds one signal that the queue is not empty
+}
+
+// give takes an event to write. It does not wait. Of too many, the oldest but
+// one is dropped: the first and the last ones tell the most.
+func (s *scribe) give(e entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) >= maxQueued {
+		s.log.Warn("event dropped: the log has not taken the ones before it", "kind", string(s.queue[1].event.Kind()))
+		s.queue = append(s.queue[:1], s.queue[2:]...)
+	}
+	s.queue = append(s.queue, e)
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+// head returns the next event to write.
+func (s *scribe) head() (entry, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.queue) == 0 {
+		return entry{}, false
+	}
+	return s.queue[0], true
+}
+
+func (s *scribe) written() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = s.queue[1:]
+}
+
+// run writes until the context ends, or with an error: errDisowned, or a fault
+// of the log. Each event that was written is reported.
+func (s *scribe) run(ctx context.Context, report func(entry)) error {
+	for {
+		e, ok := s.head()
+		if !ok {
+			select {
+			case <-s.kick:
+				continue
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if err := s.write(ctx, e); err != nil {
+			return err
+		}
+		s.written()
+		report(e)
+	}
+}
+
+// write stores the blob, then the event.
+func (s *scribe) write(ctx context.Context, e entry) error {
+	e.event.ID = newEventID()
+	for {
+		err := s.store(ctx, e)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, events.ErrConflict):
+			// Decided again, it is another event.
+			if err := s.readOn(ctx); err != nil {
+				return err
+			}
+			e.event.ID = newEventID()
+			continue
+		case errors.Is(err, events.ErrUncertain), errors.Is(err, events.ErrHistoryFull), errors.Is(err, errBlob):
+			s.log.Warn("event not written yet", "kind", string(e.event.Kind()), "err", err)
+		default:
+			return err
+		}
+		if err := pause(ctx, retryPause); err != nil {
+			return err
+		}
+	}
+}
+
+// errBlob marks errors of the blob store.
+var errBlob = errors.New("blob not stored")
+
+func (s *scribe) store(ctx context.Context, e entry) error {
+	if e.blob != nil {
+		if _, err := s.blobs.PutBlob(ctx, e.blob); err != nil {
+			return errors.Mark(errors.Wrapf(err, "store the blob of %s", e.event.Kind()), errBlob)
+		}
+	}
+	r, err := s.journal.Append(ctx, e.event, s.fold.tip)
+	if err == nil {
+		s.fold = s.fold.evolve(&r)
+	}
+	return err
+}
+
+// readOn folds what the chain has after the tip. It tries until the context
+// ends or the chain turns out not to be ours.
+func (s *scribe) readOn(ctx context.Context) error {
+	for {
+		err := s.read(ctx)
+		switch {
+		case err == nil && !s.owner(&s.fold):
+			return errDisowned
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, events.ErrHistoryRegressed), errors.Is(err, events.ErrHistoryIncomplete):
+			return err
+		}
+		s.log.Warn("chain not read yet", "err", err)
+		if err := pause(ctx, retryPause); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *scribe) read(ctx context.Context) error {
+	for r, err := range s.journal.ReadChain(ctx, s.chain, s.fold.tip) {
+		if err != nil {
+			return err
+		}
+		s.fold = s.fold.evolve(&r)
+	}
+	return nil
+}
+
+func newEventID() events.EventID { return events.EventID(uuid.Must(uuid.NewV7()).String()) }
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
