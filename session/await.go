@@ -1,0 +1,166 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/cockroachdb/errors"
+
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/projections"
+)
+
+// await returns the owner to send the call to, as soon as there is one that is
+// ready. It is another one than refused the call, or a pause has passed.
+func (c *call) await(ctx context.Context) (owner, error) {
+	if !c.until.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.until)
+		defer cancel()
+	}
+	retry := time.NewTimer(c.pause)
+	defer retry.Stop()
+	for {
+		now, changed := c.session.load()
+		to, err := c.look(now)
+		switch {
+		case err != nil:
+			return owner{}, err
+		case to != (owner{}) && to != c.refused:
+			return to, nil
+		}
+		select {
+		case <-changed:
+		case <-retry.C:
+			c.refused = owner{}
+		case <-ctx.Done():
+			return owner{}, c.waitedEnough(ctx, now)
+		}
+	}
+}
+
+// refuse notes that an owner did not take the call.
+func (c *call) refuse(to owner) {
+	if to == c.last {
+		c.pause = min(2*c.pause, longestPause)
+	} else {
+		c.pause = firstPause
+	}
+	c.refused, c.last = to, to
+}
+
+// waitLimit returns when a call whose context has no deadline has waited enough
+// for its server; zero for without end.
+func (c *call) waitLimit(ctx context.Context) time.Time {
+	if _, bounded := ctx.Deadline(); bounded {
+		return time.Time{}
+	}
+	limit := events.DefaultConnectTimeout
+	now, _ := c.session.load()
+	if s := now.fleet.Server(c.tool.Server); s != nil && s.Exists() {
+		limit = s.Definition.ConnectTimeout()
+	}
+	if limit == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(limit)
+}
+
+// look returns the owner that is ready, none while one is expected, or an error
+// when none is.
+func (c *call) look(now *moment) (owner, error) {
+	s := now.fleet.Server(c.tool.Server)
+	if s == nil || !s.Exists() {
+		return owner{}, c.notExecuted(nil, "the fleet no longer has the server")
+	}
+	l, offered := now.catalogue.lists[s.ID]
+	if offered {
+		if i := now.fleet.Instance(s.ID, l.instance); i != nil {
+			return c.lookAt(i)
+		}
+	}
+	if why := unavailable(s); why != "" {
+		return owner{}, c.notExecuted(nil, why)
+	}
+	if f := lastFailure(now.fleet, s.ID); f != nil && !comesBack(now.fleet, s.ID) {
+		return owner{}, c.notExecuted(&f.Failure, "")
+	}
+	return owner{}, nil
+}
+
+// lookAt looks at the instance that the session uses.
+func (c *call) lookAt(i *projections.Instance) (owner, error) {
+	if c.base == nil {
+		c.base = make(map[events.InstanceID]int)
+	}
+	base, seen := c.base[i.Instance]
+	if !seen {
+		base = i.Failures
+		c.base[i.Instance] = base
+	}
+	switch {
+	case i.State.Working():
+		return owner{i.Instance, i.Epoch}, nil
+	case i.Failures-base >= maxFailures && i.LastFailure != nil:
+		return owner{}, c.notExecuted(&i.LastFailure.Failure, "")
+	default:
+		return owner{}, nil
+	}
+}
+
+// unavailable says why a server should not run, or nothing.
+func unavailable(s *projections.Server) string {
+	switch {
+	case !s.Enabled:
+		return "the server is disabled"
+	case s.Wanted() == events.Stopped:
+		return "the server is stopped"
+	default:
+		return ""
+	}
+}
+
+// lastFailure returns why no instance of a server works, if that is known.
+func lastFailure(f fleet, id events.ServerID) *projections.Fault {
+	for i := range f.InstancesOf(id) {
+		if i.Failure != nil {
+			return i.Failure
+		}
+	}
+	return nil
+}
+
+// comesBack says whether an instance of a server is expected to work by itself.
+func comesBack(f fleet, id events.ServerID) bool {
+	for i := range f.InstancesOf(id) {
+		if i.State.Working() || i.State.Reach() == projections.IsConnecting || i.State == projections.Failed && i.Failure != nil && i.Failure.Retry {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *call) notExecuted(f *events.Failure, why string) error {
+	e := &CallError{Outcome: ErrNotExecuted, Server: c.tool.Server, Tool: c.tool.Tool}
+	if f != nil {
+		e.Failure = *f
+	}
+	if why != "" {
+		e.Err = errors.New(why)
+	}
+	return errors.WithStack(e)
+}
+
+// waitedEnough is the error of a call whose context ended before there was an
+// owner.
+func (c *call) waitedEnough(ctx context.Context, now *moment) error {
+	e := &CallError{Outcome: ErrNotExecuted, Server: c.tool.Server, Tool: c.tool.Tool, Err: context.Cause(ctx)}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		e.Outcome = ErrCancelled
+	} else if f := lastFailure(now.fleet, c.tool.Server); f != nil {
+		e.Failure = f.Failure
+	} else {
+		e.Failure.Message = "the server was not ready in time"
+	}
+	return errors.WithStack(e)
+}

@@ -1,0 +1,261 @@
+package session
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nats.go"
+
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/events/jetlog"
+	"github.com/toolfleet/toolfleet/projections"
+	"github.com/toolfleet/toolfleet/projections/kvview"
+)
+
+// feed is a fleet's views as they come over one connection. All sessions of the
+// process on that connection share it, because each watch of the bucket slows
+// its writers.
+type feed struct {
+	key feedKey
+	log *jetlog.Log
+	*kvview.Reader
+
+	// ready is closed when the feed is open, or err says why it is not.
+	ready chan struct{}
+	err   error
+	stop  context.CancelFunc
+	done  chan struct{}
+
+	// users is guarded by feeds.mu.
+	users int
+
+	mu sync.Mutex
+	// lists are those that are too long for the views, by digest; nil while they
+	// are fetched. Guarded by mu.
+	lists map[events.Digest][]jsontext.Value
+	// arrived signals that a list was fetched.
+	arrived projections.View[struct{}]
+	// life ends with the feed.
+	life    context.Context //nolint:containedctx // fetches belong to the feed, not to the session that came first
+	fetches sync.WaitGroup
+}
+
+type feedKey struct {
+	nc    *nats.Conn
+	fleet events.FleetID
+}
+
+// feeds are the open feeds of the process.
+var feeds = struct {
+	mu   sync.Mutex // guards what follows, and users of each feed
+	open map[feedKey]*feed
+	// logs are opened once: each keeps a subscription as long as its connection.
+	logs map[feedKey]*jetlog.Log
+}{open: make(map[feedKey]*feed), logs: make(map[feedKey]*jetlog.Log)}
+
+// openLog returns the log of a fleet on a connection.
+func openLog(ctx context.Context, k feedKey) (*jetlog.Log, error) {
+	feeds.mu.Lock()
+	maps.DeleteFunc(feeds.logs, func(k feedKey, _ *jetlog.Log) bool { return k.nc.IsClosed() })
+	log := feeds.logs[k]
+	feeds.mu.Unlock()
+	if log != nil {
+		return log, nil
+	}
+	log, err := jetlog.Open(ctx, k.nc, k.fleet, &jetlog.Options{Writer: "session"})
+	if err != nil {
+		return nil, err
+	}
+	feeds.mu.Lock()
+	defer feeds.mu.Unlock()
+	feeds.logs[k] = log
+	return log, nil
+}
+
+// share returns the feed of a fleet on a connection, opened if there is none.
+// Each user leaves it.
+func share(ctx context.Context, nc *nats.Conn, id events.FleetID) (*feed, error) {
+	for {
+		f, first := join(feedKey{nc, id})
+		if first {
+			f.open(ctx)
+		}
+		select {
+		case <-f.ready:
+		case <-ctx.Done():
+			f.leave()
+			return nil, errors.Wrapf(ctx.Err(), "open the views of fleet %s", id)
+		}
+		if f.err == nil {
+			return f, nil
+		}
+		err := f.err
+		f.leave()
+		if first || ctx.Err() != nil {
+			return nil, err
+		}
+		// Whoever came first may have had no time: try with ours.
+	}
+}
+
+func join(k feedKey) (f *feed, first bool) {
+	feeds.mu.Lock()
+	defer feeds.mu.Unlock()
+	f = feeds.open[k]
+	if first = f == nil; first {
+		f = &feed{key: k, ready: make(chan struct{}), done: make(chan struct{}), lists: make(map[events.Digest][]jsontext.Value)}
+		feeds.open[k] = f
+	}
+	f.users++
+	return f, first
+}
+
+// open reads the views and begins to follow them.
+func (f *feed) open(ctx context.Context) {
+	defer close(f.ready)
+	f.life, f.stop = context.WithCancel(context.WithoutCancel(ctx))
+	f.log, f.err = openLog(ctx, f.key)
+	if f.err == nil {
+		f.Reader, f.err = kvview.Open(ctx, f.key.nc, f.key.fleet, nil)
+	}
+	if f.err != nil {
+		f.forget()
+		close(f.done)
+		return
+	}
+	go func() {
+		defer close(f.done)
+		// Its error is that the connection was closed: what was read stays.
+		_ = f.Run(f.life)
+	}()
+}
+
+// forget makes the next session open another feed.
+func (f *feed) forget() {
+	feeds.mu.Lock()
+	defer feeds.mu.Unlock()
+	if feeds.open[f.key] == f {
+		delete(feeds.open, f.key)
+	}
+}
+
+// leave ends the feed with its last user.
+func (f *feed) leave() {
+	feeds.mu.Lock()
+	f.users--
+	last := f.users == 0
+	if last && feeds.open[f.key] == f {
+		delete(feeds.open, f.key)
+	}
+	feeds.mu.Unlock()
+	if last {
+		<-f.ready
+		f.stop()
+		<-f.done
+		f.fetches.Wait()
+	}
+}
+
+// view is the fleet as a feed has it.
+type view struct{ *feed }
+
+func (v view) Servers() iter.Seq[*projections.Server] {
+	return func(yield func(*projections.Server) bool) {
+		for _, e := range v.Reader.Servers() {
+			if !yield(&e.Value) {
+				return
+			}
+		}
+	}
+}
+
+func (v view) Server(id events.ServerID) *projections.Server {
+	if e := v.Reader.Server(id); e != nil {
+		return &e.Value
+	}
+	return nil
+}
+
+func (v view) InstancesOf(id events.ServerID) iter.Seq[*projections.Instance] {
+	return func(yield func(*projections.Instance) bool) {
+		for _, e := range v.Instances(id) {
+			if !yield(&e.Value) {
+				return
+			}
+		}
+	}
+}
+
+func (v view) Instance(id events.ServerID, n events.InstanceID) *projections.Instance {
+	if e := v.Reader.Instance(id, n); e != nil {
+		return &e.Value
+	}
+	return nil
+}
+
+func (v view) Tools(id events.ServerID, n events.InstanceID) ([]jsontext.Value, events.Digest, bool) {
+	e := v.Reader.Tools(id, n)
+	if e == nil || e.Value.Digest == "" {
+		return nil, "", false
+	}
+	if e.Value.Tools == nil {
+		items, ok := v.fetched(e.Value.Digest)
+		return items, e.Value.Digest, ok
+	}
+	items, err := split(e.Value.Tools)
+	return items, e.Value.Digest, err == nil
+}
+
+func split(list []byte) (items []jsontext.Value, err error) {
+	err = json.Unmarshal(list, &items)
+	return items, err
+}
+
+// fetchRetry lies between two attempts to read a list.
+const fetchRetry = 5 * time.Second
+
+// fetched returns a list that is too long for the views. One that was never
+// asked for is fetched; [feed.arrived] tells when it is there.
+func (f *feed) fetched(d events.Digest) ([]jsontext.Value, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	items, asked := f.lists[d]
+	if !asked {
+		f.lists[d] = nil
+		f.fetches.Go(func() { f.fetch(d) })
+	}
+	return items, items != nil
+}
+
+func (f *feed) fetch(d events.Digest) {
+	for f.life.Err() == nil {
+		data, err := f.log.GetBlob(f.life, d)
+		var items []jsontext.Value
+		if err == nil {
+			items, err = split(data)
+		}
+		if err == nil {
+			f.mu.Lock()
+			f.lists[d] = items
+			f.mu.Unlock()
+			f.arrived.Set(struct{}{}, 0)
+			return
+		}
+		pause(f.life, fetchRetry)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}

@@ -1,0 +1,98 @@
+package session
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cockroachdb/errors"
+
+	"github.com/toolfleet/toolfleet/events"
+)
+
+// R14
+func TestGate(t *testing.T) {
+	starting := func(f *scene) { f.declare("git") }
+	known := func(f *scene) {
+		f.declare("git")
+		f.ready("git", "0", "w", "log")
+		f.connecting("git", "0", "w2")
+	}
+	failed := func(f *scene) {
+		f.declare("git")
+		f.connecting("git", "0", "w")
+		failure := events.NewFailure(events.CommandNotFound, events.PhaseSpawn, "")
+		f.tell(events.InstanceChain("git", "0"), events.Failed{Failure: failure}, events.Parked{Failure: failure})
+	}
+	const readyAfter = 5 * time.Second
+	for _, tt := range []struct {
+		name    string
+		before  func(*scene)
+		options Options
+		waits   time.Duration
+	}{
+		{"nothing to wait for", func(*scene) {}, Options{}, 0},
+		{"a server that is starting", starting, Options{}, DefaultWait},
+		{"not at all", starting, Options{Wait: -1}, 0},
+		{"a server that failed", failed, Options{StartupWait: time.Minute}, 0},
+		{"a server whose tools are known", known, Options{StartupWait: time.Minute}, DefaultWait},
+		{"a server whose tools nobody knows", starting, Options{StartupWait: time.Minute}, readyAfter},
+		{"not for ever", starting, Options{Wait: -1, StartupWait: time.Second}, time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newScene(t)
+				tt.before(f)
+				s := attend(t, f, &owners{})
+				s.options.Wait, s.options.StartupWait = tt.options.withDefaults().Wait, tt.options.StartupWait
+				waited := make(chan time.Duration, 1)
+				begun := time.Now()
+				go func() {
+					if err := s.gate(t.Context()); err != nil {
+						t.Error(err)
+					}
+					waited <- time.Since(begun)
+				}()
+				time.Sleep(readyAfter)
+				if f.Server("git") != nil && f.Instance("git", "0") == nil {
+					f.ready("git", "0", "w", "log")
+				}
+				if d := <-waited; d != tt.waits {
+					t.Errorf("waited %v, want %v", d, tt.waits)
+				}
+			})
+		})
+	}
+}
+
+func TestGateEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *scene, _ *owners, s *Session) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := s.gate(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if got := s.Pending(); len(got) != 1 || got[0] != "git" {
+			t.Errorf("pending: %v", got)
+		}
+	})
+}
+
+// R9, R25
+func TestServers(t *testing.T) {
+	bubble(t, func(t *testing.T, f *scene, _ *owners, s *Session) {
+		f.declare("db")
+		f.ready("db", "0", "w", "query")
+		f.connecting("git", "0", "w")
+		failure := events.NewFailure(events.CommandNotFound, events.PhaseSpawn, "git-mcp is not on the PATH")
+		f.tell(events.InstanceChain("git", "0"), events.Failed{Failure: failure}, events.Parked{Failure: failure})
+		list := s.Servers()
+		if len(list) != 2 || list[0].ID != "db" || list[0].Status != "connected" || list[0].Failure != nil {
+			t.Fatalf("got %+v", list)
+		}
+		if git := list[1]; git.Status != "disconnected" || git.Failure == nil || git.Failure.Failure != failure {
+			t.Errorf("git: %+v", git)
+		}
+	})
+}
