@@ -1,0 +1,46 @@
+// Command controller is a fleet's control plane: it answers requests, plans
+// while it leads, and writes the views. Any number of controllers may run.
+//
+//	controller --server nats://nats:4222 --fleet default
+//
+// It finds the NATS servers as toolfleet does. Exit status: 0 stopped by a
+// signal, 1 failed, 2 wrong usage, 4 NATS not reached in time.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolfleet/toolfleet/cmd/internal/build"
+	"github.com/toolfleet/toolfleet/cmd/internal/exit"
+	"github.com/toolfleet/toolfleet/cmd/internal/parts"
+	"github.com/toolfleet/toolfleet/cmd/internal/show"
+)
+
+func main() {
+	ctx, stop := parts.Interrupted()
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	exit.Print(show.Terminal(os.Stderr), "controller", err)
+	os.Exit(int(exit.Of(err)))
+}
+
+func newCommand() *cobra.Command {
+	d := &parts.Daemon{Role: "controller"}
+	cmd := &cobra.Command{
+		Use:           "controller",
+		Short:         "Decide what a fleet of MCP servers runs where",
+		Version:       build.Version(),
+		Args:          exit.NoArguments,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			d.Stderr = cmd.ErrOrStderr()
+			return d.Run(cmd.Context(), parts.ControlPlane)
+		},
+	}
+	cmd.SetFlagErrorFunc(exit.FlagError)
+	d.Register(cmd.Flags())
+	return cmd
+}

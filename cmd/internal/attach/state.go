@@ -1,0 +1,84 @@
+package attach
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cockroachdb/errors"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/toolfleet/toolfleet/events"
+)
+
+// Folder is the folder that holds what a user's toolfleet processes of one
+// fleet keep on this host.
+type Folder string
+
+// StateFolder returns the fleet's folder, $XDG_STATE_HOME/toolfleet/<fleet> or
+// ~/.local/state/toolfleet/<fleet>. It need not exist.
+func StateFolder(fleet events.FleetID) (Folder, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) { // a relative one is to be ignored, says the XDG specification
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", errors.WithHint(errors.Wrap(err, "find the state folder"), "set XDG_STATE_HOME to an absolute path")
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return Folder(filepath.Join(state, "toolfleet", string(fleet))), nil
+}
+
+// Make creates the folder, readable by its owner alone.
+func (f Folder) Make() error {
+	return errors.Wrap(os.MkdirAll(string(f), 0o700), "create the state folder")
+}
+
+// Running is the record of a running toolfleet up.
+type Running struct {
+	// URL of its NATS server.
+	URL   string    `json:"url"`
+	PID   int       `json:"pid"`
+	Since time.Time `json:"since"`
+}
+
+func (f Folder) record() string { return filepath.Join(string(f), "up.json") }
+
+// Record writes down that a toolfleet up runs, replacing what was there. The
+// record appears whole or not at all.
+func (f Folder) Record(r Running) error {
+	data, err := json.Marshal(&r, jsontext.Multiline(true))
+	if err != nil {
+		return errors.Wrap(err, "record the running fleet") // unreachable unless Running has other fields
+	}
+	temporary, err := os.CreateTemp(string(f), "up-*.json")
+	if err != nil {
+		return errors.Wrap(err, "record the running fleet")
+	}
+	defer os.Remove(temporary.Name())
+	_, err = temporary.Write(append(data, '\n'))
+	if err := errors.Join(err, temporary.Close()); err != nil {
+		return errors.Wrap(err, "record the running fleet")
+	}
+	return errors.Wrap(os.Rename(temporary.Name(), f.record()), "record the running fleet")
+}
+
+// Forget removes the record.
+func (f Folder) Forget() error {
+	if err := os.Remove(f.record()); !errors.Is(err, os.ErrNotExist) {
+		return errors.Wrap(err, "remove the record of the running fleet")
+	}
+	return nil
+}
+
+// Running returns the record; without one the error is [os.ErrNotExist]. The
+// process may have died since.
+func (f Folder) Running() (Running, error) {
+	var r Running
+	data, err := os.ReadFile(f.record())
+	if err != nil {
+		return r, errors.Wrap(err, "read the record of the running fleet")
+	}
+	return r, errors.Wrapf(json.Unmarshal(data, &r), "read %s", f.record())
+}

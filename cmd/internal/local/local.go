@@ -1,0 +1,143 @@
+// Package local runs a whole fleet in one process: an embedded NATS server, a
+// controller, a projector and a worker. It is what toolfleet up does.
+//
+// It reads the configuration first, so that a file that cannot be read starts
+// nothing. Then it starts the parts in that order, declares the servers of the
+// file, and records where it listens, so that other commands find it, once the
+// fleet's views show them. It only declares: a server that the file no longer
+// has stays.
+//
+// The state folder's lock makes sure that one process runs a user's fleet at a
+// time. When the context ends, or a part fails, everything is stopped in the
+// opposite order, within 10 s.
+package local
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cockroachdb/errors"
+
+	"github.com/toolfleet/toolfleet/cmd/internal/attach"
+	"github.com/toolfleet/toolfleet/cmd/internal/parts"
+	"github.com/toolfleet/toolfleet/cmd/internal/supervise"
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/events/jetlog"
+)
+
+// Options of [Run].
+type Options struct {
+	Fleet events.FleetID
+	// Servers to declare.
+	Servers Servers
+	// Data is the host's folder. Default the fleet's state folder.
+	Data string
+	// NATS says how the embedded server listens and stores.
+	NATS parts.EmbeddedOptions
+	// Out is where people read what happens.
+	Out io.Writer
+	// Logger of what is not an event; needed.
+	Logger *slog.Logger
+}
+
+const (
+	// stopWithin is for all parts together. Within it a server has its whole
+	// default grace period.
+	stopWithin = 9 * time.Second
+	// The worker's share of it.
+	drain          = time.Second
+	lastWords      = time.Second
+	workerStopsIn  = 8 * time.Second
+	announcerStops = time.Second
+)
+
+// Run runs the fleet until the context ends.
+func Run(ctx context.Context, o *Options) (err error) {
+	folder, err := attach.StateFolder(o.Fleet)
+	if err != nil {
+		return err
+	}
+	lock, err := jetlog.LockFolder(string(folder))
+	if errors.Is(err, jetlog.ErrFolderLocked) {
+		err = errors.WithHint(errors.Wrapf(err, "fleet %s runs already", o.Fleet),
+			"stop it with Ctrl-C where it runs, or run another fleet: --fleet NAME")
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.CombineErrors(err, lock.Close()) }()
+	h := &parts.Host{ID: parts.DefaultID(), Data: o.Data, Logger: o.Logger}
+	if h.Data == "" {
+		h.Data = string(folder)
+	} else if h.Data, err = filepath.Abs(h.Data); err != nil {
+		return errors.Wrap(err, "--data")
+	}
+	stopTelemetry, err := parts.Telemetry(ctx, "toolfleet", h)
+	if err != nil {
+		return err
+	}
+	defer stopTelemetry()
+	f, err := start(ctx, o, h)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.CombineErrors(err, folder.Forget()) }()
+	all := []supervise.Part{parts.Running(f.nats), parts.Connected(f.worker), parts.Connected(f.controller)}
+	all = append(all, parts.ControlPlane(f.controller, h)...)
+	all = append(all,
+		parts.Worker(f.worker, h, &parts.WorkerOptions{Drain: drain, LastWords: lastWords, StopWithin: workerStopsIn}),
+		supervise.Part{Name: "announcer", StopWithin: announcerStops, Run: func(ctx context.Context) error {
+			return f.announce(ctx, folder)
+		}})
+	return supervise.Run(ctx, stopWithin, all...)
+}
+
+// fleet is what the parts stand on.
+type fleet struct {
+	*Options
+	nats *jetlog.Embedded
+	url  string
+	// Two logs, because what they append tells who wrote it.
+	controller, worker *jetlog.Log
+}
+
+// start starts the server and opens the logs.
+func start(ctx context.Context, o *Options, h *parts.Host) (_ *fleet, err error) {
+	f := &fleet{Options: o}
+	f.nats, f.url, err = parts.Embedded(ctx, h, &o.NATS)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.CombineErrors(err, f.nats.Shutdown(context.WithoutCancel(ctx)))
+		}
+	}()
+	if f.controller, err = f.open(ctx, "controller/"+h.ID, h); err != nil {
+		return nil, err
+	}
+	if f.worker, err = f.open(ctx, "worker/"+h.ID, h); err != nil {
+		return nil, err
+	}
+	// Before servers are declared, whose secrets are encrypted to its recipient.
+	_, _, err = parts.Secrets(ctx, f.worker, h)
+	return f, err
+}
+
+func (f *fleet) open(ctx context.Context, writer string, h *parts.Host) (*jetlog.Log, error) {
+	nc, err := f.nats.Connect(writer)
+	if err != nil {
+		return nil, err
+	}
+	// A stream reserves its limit from the store's.
+	return parts.OpenLog(ctx, nc, f.Fleet, writer, min(jetlog.DefaultMaxBytes, f.nats.StoreLimit()/2), h)
+}
+
+// record writes down where the fleet listens.
+func (f *fleet) record(folder attach.Folder) error {
+	return folder.Record(attach.Running{URL: f.url, PID: os.Getpid(), Since: time.Now().UTC()})
+}

@@ -1,0 +1,113 @@
+package parts
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/cockroachdb/errors"
+
+	"github.com/toolfleet/toolfleet/cmd/internal/build"
+	"github.com/toolfleet/toolfleet/cmd/internal/supervise"
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/events/jetlog"
+	"github.com/toolfleet/toolfleet/otel"
+	"github.com/toolfleet/toolfleet/worker"
+)
+
+// WorkerOptions of [Worker].
+type WorkerOptions struct {
+	Labels map[string]string
+	// Drain is how long calls in flight have when the worker stops. Default 30 s.
+	Drain time.Duration
+	// LastWords is how long the worker tries to say that it left. Default 2 s.
+	LastWords time.Duration
+	// StopWithin is how long the stop may take in all. Default: Drain and 15 s.
+	StopWithin time.Duration
+}
+
+// Worker owns MCP servers on this host. Its state folder is <data>/worker, its
+// identity for secrets the file <data>/identity.
+func Worker(log *jetlog.Log, h *Host, o *WorkerOptions) supervise.Part {
+	var w WorkerOptions
+	if o != nil {
+		w = *o
+	}
+	if w.Drain == 0 {
+		w.Drain = 30 * time.Second
+	}
+	if w.LastWords == 0 {
+		w.LastWords = 2 * time.Second
+	}
+	if w.StopWithin == 0 {
+		w.StopWithin = w.Drain + 15*time.Second
+	}
+	return supervise.Part{Name: "worker", StopWithin: w.StopWithin, Run: func(ctx context.Context) error {
+		folder, err := jetlog.LockFolder(filepath.Join(h.Data, "worker"))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = folder.Close() }() // the process keeps nothing else of it
+		secrets, recipients, err := Secrets(ctx, log, h)
+		if err != nil {
+			return err
+		}
+		p := worker.Parts{Journal: log, Inbox: log, Blobs: log, Calls: log, Secrets: secrets}
+		options := &worker.Options{
+			Fleet: log.Fleet(), ID: events.WorkerID(h.ID), Labels: w.Labels, Recipients: recipients,
+			Versions: map[string]string{"toolfleet": build.Version(), "go": runtime.Version()},
+			Limits:   worker.Limits{Drain: w.Drain, LastWords: w.LastWords},
+			Logger:   h.Logger, Tracer: otel.Tracer("worker"),
+		}
+		return live(ctx, log, folder, p, options)
+	}}
+}
+
+// live is the worker's incarnations, one after the other: when its lease is
+// lost for good it stops everything and joins as a new one.
+func live(ctx context.Context, log *jetlog.Log, folder *jetlog.Folder, p worker.Parts, o *worker.Options) error {
+	for {
+		o.Incarnation = newIncarnation()
+		err := incarnate(ctx, log, jetlog.Holder{Folder: folder.ID(), Incarnation: o.Incarnation}, p, o)
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case errors.IsAny(err, jetlog.ErrLeaseLost, worker.ErrSuperseded, events.ErrHistoryRegressed):
+			o.Logger.Warn("the worker joins anew", "worker", string(o.ID), "err", err)
+		default:
+			return err
+		}
+		if !pause(ctx, leaseRetry) {
+			return nil
+		}
+	}
+}
+
+// incarnate is one life of the worker, under one lease.
+func incarnate(ctx context.Context, log *jetlog.Log, h jetlog.Holder, p worker.Parts, o *worker.Options) error {
+	lease, err := log.Acquire(ctx, "worker."+string(o.ID), h, nil)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	p.Lease = lease
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRenewing()
+	working, stopWorking := context.WithCancel(ctx)
+	defer stopWorking()
+	over := make(chan error, 1)
+	go func() {
+		err := lease.Run(renewing)
+		stopWorking()
+		over <- err
+	}()
+	err = worker.Run(working, p, o)
+	stopRenewing() // only now: what is being stopped is still ours
+	if lost := <-over; lost != nil {
+		return errors.CombineErrors(lost, err)
+	}
+	return errors.CombineErrors(err, release(ctx, lease))
+}

@@ -1,0 +1,127 @@
+package main_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// bin holds the programs that the scripts run: real ones, because toolfleet
+// starts itself again as a child.
+var bin string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "toolfleet")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	bin = dir
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), ".", "../controller", "../worker")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic("build the programs: " + string(out))
+	}
+	return m.Run()
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			state := filepath.Join(e.WorkDir, "state")
+			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
+			e.Setenv("STATE", state)
+			e.Setenv("XDG_STATE_HOME", state)
+			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status":     status,
+			"attachable": attachable,
+			"listed":     listed,
+			"joined":     joined,
+			"attach":     attach,
+		},
+	})
+}
+
+// status runs a command and checks its exit status: status 2 toolfleet fly.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status CODE COMMAND [ARGUMENT…]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if err != nil {
+		e, ok := err.(*exec.ExitError) //nolint:errorlint // testscript returns it as it is
+		if !ok {
+			ts.Fatalf("%v", err)
+		}
+		got = e.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// within bounds what the scripts wait for on a busy machine.
+const within = 60 * time.Second
+
+// attachable waits until a toolfleet up has recorded where it is.
+func attachable(ts *testscript.TestScript, _ bool, _ []string) {
+	record := filepath.Join(ts.Getenv("STATE"), "toolfleet", "default", "up.json")
+	eventually(ts, "a running fleet", func() bool {
+		_, err := os.Stat(record)
+		return err == nil
+	})
+}
+
+// attach makes the scripts' commands use the NATS server of the running
+// toolfleet up.
+func attach(ts *testscript.TestScript, _ bool, _ []string) {
+	data, err := os.ReadFile(filepath.Join(ts.Getenv("STATE"), "toolfleet", "default", "up.json"))
+	ts.Check(err)
+	var record struct {
+		URL string `json:"url"`
+	}
+	ts.Check(json.Unmarshal(data, &record))
+	ts.Setenv("TOOLFLEET_SERVER", record.URL)
+}
+
+// listed waits until a tool is in the list: listed NAME.
+func listed(ts *testscript.TestScript, _ bool, args []string) {
+	eventually(ts, args[0], func() bool { return says(ts, args[0], "tools") })
+}
+
+// joined waits until a worker is in a fleet's history: joined FLEET WORKER.
+func joined(ts *testscript.TestScript, _ bool, args []string) {
+	eventually(ts, args[1], func() bool { return says(ts, "worker."+args[1]+" ", "events", "--fleet", args[0]) })
+}
+
+// says runs toolfleet and looks for some text in what it writes.
+func says(ts *testscript.TestScript, text string, args ...string) bool {
+	cmd := exec.Command(filepath.Join(bin, "toolfleet"), args...)
+	cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+ts.Getenv("STATE"), "TOOLFLEET_SERVER="+ts.Getenv("TOOLFLEET_SERVER"))
+	out, err := cmd.Output()
+	return err == nil && bytes.Contains(out, []byte(text))
+}
+
+// eventually asks until the answer is yes; other processes give no other sign.
+func eventually(ts *testscript.TestScript, what string, ask func() bool) {
+	for limit := time.Now().Add(within); !ask(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(limit) {
+			ts.Fatalf("%s: not within %v", what, within)
+		}
+	}
+}
