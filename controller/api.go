@@ -18,6 +18,9 @@ import (
 const (
 	// answerWithin bounds a request. Its caller repeats it.
 	answerWithin = 10 * time.Second
+	// dropWithin is how long a connection takes to drop subscriptions that are
+	// drained: it looks every 100 ms, in a goroutine of its own, and does not tell.
+	dropWithin = 150 * time.Millisecond
 	// maxHandling bounds the requests of one API that are handled at a time.
 	maxHandling = 256
 )
@@ -90,10 +93,12 @@ func (a *natsAPI) offer(ctx context.Context, nc *nats.Conn, fleet events.FleetID
 	}
 	select {
 	case <-ctx.Done():
-		if err := s.Stop(); err != nil && !nc.IsClosed() {
-			return errors.Wrap(err, "withdraw it")
+		err := s.Stop()
+		if nc.IsClosed() {
+			return nil
 		}
-		return nil
+		<-time.After(dropWithin) // the context has ended
+		return errors.Wrap(err, "withdraw it")
 	case <-ended:
 		if ctx.Err() != nil || nc.IsClosed() {
 			return nil

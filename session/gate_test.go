@@ -38,6 +38,8 @@ func TestGate(t *testing.T) {
 		{"a server that failed", failed, Options{StartupWait: time.Minute}, 0},
 		{"a server whose tools are known", known, Options{StartupWait: time.Minute}, DefaultWait},
 		{"a server whose tools nobody knows", starting, Options{StartupWait: time.Minute}, readyAfter},
+		{"not for others than the needed", func(f *scene) { known(f); f.declare("db") }, Options{StartupWait: time.Minute, Need: []string{"git__log"}}, 0},
+		{"for the needed", starting, Options{StartupWait: time.Minute, Need: []string{"git__log"}}, readyAfter},
 		{"not for ever", starting, Options{Wait: -1, StartupWait: time.Second}, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -46,6 +48,7 @@ func TestGate(t *testing.T) {
 				tt.before(f)
 				s := attend(t, f, &owners{})
 				s.options.Wait, s.options.StartupWait = tt.options.withDefaults().Wait, tt.options.StartupWait
+				s.options.Need = tt.options.Need
 				waited := make(chan time.Duration, 1)
 				begun := time.Now()
 				go func() {

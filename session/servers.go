@@ -59,10 +59,21 @@ func (s *Session) starting(that func(*projections.Status) bool) (ids []events.Se
 // gate waits for servers that are starting, as the options say.
 func (s *Session) gate(ctx context.Context) error {
 	every := func(*projections.Status) bool { return true }
-	if err := s.until(ctx, s.options.Wait, func() bool { return len(s.starting(every)) == 0 }); err != nil {
+	if err := s.until(ctx, s.options.Wait, func() bool { return s.satisfied() || len(s.starting(every)) == 0 }); err != nil {
 		return err
 	}
-	return s.until(ctx, s.options.StartupWait, func() bool { return len(s.Pending()) == 0 })
+	return s.until(ctx, s.options.StartupWait, func() bool { return s.satisfied() || len(s.Pending()) == 0 })
+}
+
+// satisfied says whether the session offers the tools that it was opened for.
+func (s *Session) satisfied() bool {
+	now, _ := s.load()
+	for _, name := range s.options.Need {
+		if _, ok := now.catalogue.find(name); !ok {
+			return false
+		}
+	}
+	return len(s.options.Need) > 0
 }
 
 // until waits until something holds, or the limit has passed; its error is that

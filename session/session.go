@@ -40,6 +40,9 @@ type Options struct {
 	// StartupWait is how long Open waits beyond that for servers that are
 	// starting and whose tools nobody knows. Default not at all.
 	StartupWait time.Duration
+	// Need are names of tools: Open waits no longer once all of them are offered.
+	// Default none: it waits for all servers.
+	Need []string
 	// Off makes a session without tools, that neither reads nor calls anything.
 	Off bool
 }
@@ -115,6 +118,10 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Session, error) {
 	if err := s.gate(ctx); err != nil {
 		s.Close()
 		return nil, errors.Wrapf(err, "open a session of fleet %s", s.options.Fleet)
+	}
+	select {
+	case <-s.changes: // the caller has seen no list yet
+	default:
 	}
 	return s, nil
 }

@@ -34,7 +34,7 @@ func newCall() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			s, closeSession, err := o.open(ctx)
+			s, closeSession, err := o.open(ctx, args[0])
 			if err != nil {
 				return err
 			}

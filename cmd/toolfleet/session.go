@@ -24,8 +24,8 @@ func (o *sessionFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.startupWait, "startup-wait", 10*time.Second, "how long to wait for servers whose tools are not known yet")
 }
 
-// open opens a session. The caller closes it.
-func (o *sessionFlags) open(ctx context.Context) (s *session.Session, closeSession func(), err error) {
+// open opens a session, for certain tools or for all. The caller closes it.
+func (o *sessionFlags) open(ctx context.Context, tools ...string) (s *session.Session, closeSession func(), err error) {
 	fleet, err := o.FleetID()
 	if err != nil {
 		return nil, nil, err
@@ -34,7 +34,9 @@ func (o *sessionFlags) open(ctx context.Context) (s *session.Session, closeSessi
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err = session.Open(ctx, nc, &session.Options{Fleet: fleet, Project: o.project, StartupWait: o.startupWait})
+	s, err = session.Open(ctx, nc, &session.Options{
+		Fleet: fleet, Project: o.project, StartupWait: o.startupWait, Need: tools,
+	})
 	if err != nil {
 		nc.Close()
 		return nil, nil, errors.Wrap(err, "open a session")

@@ -3,12 +3,11 @@ package eventstest
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"github.com/toolfleet/toolfleet/events"
@@ -48,22 +47,26 @@ func Conformance(t *testing.T, open func(t *testing.T, writer string) Log, o *Co
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			defer wg.Wait()
 			for _, c := range g.checks {
-				t.Run(c.sentence, func(t *testing.T) {
-					if g.parallel {
-						t.Parallel()
-					}
-					s.run(t, c)
-				})
+				run := func() { t.Run(c.sentence, func(t *testing.T) { s.run(t, c) }) }
+				if g.atOnce {
+					wg.Go(run)
+				} else {
+					run()
+				}
 			}
 		})
 	}
 }
 
 type group struct {
-	name     string
-	checks   []check
-	parallel bool
+	name   string
+	checks []check
+	// atOnce runs the checks at the same time; t.Parallel would run as many as
+	// there are processors, although these wait more than they work.
+	atOnce bool
 }
 
 type suite struct {
@@ -161,14 +164,9 @@ func (p *probe) head() events.Head {
 // same compares records.
 func (p *probe) same(what string, want, got []events.Record) {
 	p.Helper()
-	if d := cmp.Diff(want, got, cmpRecords...); d != "" {
+	if d := Diff(want, got); d != "" {
 		p.Errorf("%s (-want +got):\n%s", what, d)
 	}
-}
-
-var cmpRecords = cmp.Options{
-	cmp.Comparer(func(a, b events.Chain) bool { return a == b }),
-	cmpopts.EquateEmpty(),
 }
 
 // promptly runs f, which must end soon after stop is called.

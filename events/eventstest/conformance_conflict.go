@@ -37,7 +37,7 @@ var conflictChecks = []check{
 		all := p.append(p.log, c, events.Tip{}, 3)
 		late := p.another(2)
 		tip := events.Tip{}
-		p.conflict(late, event(c, 9), tip)
+		_ = p.conflict(late, event(c, 9), tip)
 		for _, r := range p.chainAfter(late, c, tip) {
 			tip = r.Tip()
 		}

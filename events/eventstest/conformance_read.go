@@ -153,10 +153,24 @@ var followChecks = []check{
 		p.same("until the first", all[:1], until(all[0].Seq))
 		p.same("until the third", all[:3], until(all[2].Seq))
 		p.same("until the last", all, until(all[4].Seq))
-		done := make(chan []events.Record, 1)
-		go func() { done <- until(all[4].Seq + 2) }()
-		all = append(all, p.append(p.log, c, all[4].Tip(), 3)...)
-		p.same("until one to come", all[:7], <-done)
+		appended := make(chan error, 1)
+		go func() {
+			tip := all[4].Tip()
+			for i := range 3 {
+				r, err := p.log.Append(p.ctx, event(c, i), tip)
+				if err != nil {
+					appended <- err
+					return
+				}
+				tip = r.Tip()
+			}
+			appended <- nil
+		}()
+		come := until(all[4].Seq + 2)
+		if err := <-appended; err != nil {
+			p.Fatal(err)
+		}
+		p.same("until one to come", p.chainAfter(p.log, c, events.Tip{})[:7], append(all, come[5:]...))
 	}},
 	{"a position after the end is refused with ErrHistoryRegressed", func(p *probe) {
 		p.append(p.log, p.chain(), events.Tip{}, 1)
@@ -247,8 +261,13 @@ func followWhileOthersWrite(p *probe) {
 		writing.Go(func() {
 			var tip, sharedTip events.Tip
 			for n := range each {
-				tip = p.append(l, own, tip, 1)[0].Tip()
-				r, err := l.Append(p.ctx, event(shared, n), sharedTip)
+				r, err := l.Append(p.ctx, event(own, n), tip)
+				if err != nil {
+					p.Error(err)
+					return
+				}
+				tip = r.Tip()
+				r, err = l.Append(p.ctx, event(shared, n), sharedTip)
 				var conflict *events.ConflictError
 				switch {
 				case err == nil:

@@ -9,8 +9,8 @@ import (
 )
 
 // refusalChecks are about what a log may look for before it refuses it, since
-// what is asked for could have been stored a moment ago. They run in parallel
-// where time is real.
+// what is asked for could have been stored a moment ago. They run at the same
+// time where time is real.
 var refusalChecks = []check{
 	{"an id that is used again is never acknowledged without being stored", func(p *probe) {
 		c, other := p.chain(), p.chain()

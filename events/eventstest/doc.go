@@ -13,7 +13,7 @@
 // # Faults
 //
 // [Outage] stands between clients and a server and cuts, freezes, or loses one
-// publish or its answer. [Memory] has knobs of its own. [Inject] puts messages
+// publish, request or answer. [Memory] has knobs of its own. [Inject] puts messages
 // into the history that no build of toolfleet would write.
 //
 // # Proofs
@@ -35,6 +35,10 @@
 // a bubble; this package's initialisation begins it, so nothing needs to be done
 // in TestMain. A check for leaked goroutines has to leave out
 // github.com/nats-io/nats-server/v2/server/ats.Register.func1.
+//
+// nats.go keeps its timers for the whole process as well, and the kit takes them
+// away between bubbles. So a test with a bubble is never parallel; one that uses
+// real time may be, since parallel tests run after all others of the package.
 //
 // Tests of package jetlog that use this package are in package jetlog_test,
 // because this package imports jetlog.

@@ -1,11 +1,17 @@
 package eventstest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"iter"
+	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/jetlog"
@@ -129,4 +135,16 @@ func Lines(records []events.Record) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// Diff compares records for people: it returns "" if they are the same, else the
+// differences, in the form of [cmp.Diff].
+func Diff(want, got []events.Record) string {
+	return cmp.Diff(want, got, compare...)
+}
+
+var compare = cmp.Options{
+	cmp.Comparer(func(a, b events.Chain) bool { return a == b }),
+	cmp.Comparer(func(a, b jsontext.Value) bool { return bytes.Equal(a, b) }), // by parts, large ones take seconds
+	cmp.FilterPath(func(p cmp.Path) bool { return p.Last().Type() != reflect.TypeFor[jsontext.Value]() }, cmpopts.EquateEmpty()),
 }

@@ -81,8 +81,8 @@ func startServer(c *nodeConfig) (*server.Server, error) {
 
 // The server elects a leader 4 to 9 s after the old one fell silent, and has no
 // option for it. Its own tests set these variables; so do we, since a test that
-// kills a leader would otherwise spend its time waiting. On a busy machine a
-// tenth is still enough for a heartbeat to come through.
+// kills a leader would otherwise spend its time waiting. A heartbeat has five
+// chances to come through, which a busy machine needs.
 //
 //go:linkname minElectionTimeout github.com/nats-io/nats-server/v2/server.minElectionTimeout
 //go:linkname maxElectionTimeout github.com/nats-io/nats-server/v2/server.maxElectionTimeout
@@ -90,6 +90,9 @@ func startServer(c *nodeConfig) (*server.Server, error) {
 var minElectionTimeout, maxElectionTimeout, hbInterval time.Duration
 
 func hurryElections() {
-	minElectionTimeout, maxElectionTimeout = 400*time.Millisecond, 900*time.Millisecond
-	hbInterval = 100 * time.Millisecond
+	if minElectionTimeout == 0 || maxElectionTimeout == 0 || hbInterval == 0 {
+		panic("nats-server has renamed its election timeouts")
+	}
+	minElectionTimeout, maxElectionTimeout = time.Second, 2*time.Second
+	hbInterval = 200 * time.Millisecond
 }

@@ -134,8 +134,8 @@ func (p *Process) Kill() {
 		return
 	}
 	_ = p.cmd.Process.Kill() // it may have ended
-	p.stdin.Close()
-	_ = p.cmd.Wait() // says that it was killed
+	_ = p.stdin.Close()      // it may have ended
+	_ = p.cmd.Wait()         // says that it was killed
 	p.cmd = nil
 }
 
@@ -144,7 +144,7 @@ func (p *Process) Stop() {
 	if p.cmd == nil {
 		return
 	}
-	p.stdin.Close()
+	_ = p.stdin.Close() // it may have ended
 	if err := p.cmd.Wait(); err != nil {
 		p.t.Errorf("server %s: %v", p.c.Name, err)
 	}

@@ -16,10 +16,11 @@ import (
 // then used again, and an expectation may hold by accident. So whenever there is
 // doubt, the last event that is known must still be where it was.
 type anchor struct {
+	watch sync.Once // for deletions, from the first append on
 	// deletions has a message for every deletion of the stream.
 	deletions chan *nats.Msg
 
-	mu sync.Mutex
+	mu sync.Mutex // guards what follows
 	// last is the last event that was appended through this Log.
 	last events.Tip
 	// resolved counts the doubts that were looked into, deleted those for which
@@ -28,17 +29,19 @@ type anchor struct {
 }
 
 // watchDeletions makes the deletion of the stream known without asking. A user
-// that may not subscribe to advisories notices it later, by a reconnection or
-// a missing event.
-func (l *Log) watchDeletions() error {
+// that may not subscribe to advisories notices it later, by a reconnection or a
+// missing event; and so does one whose connection is closed.
+func (l *Log) watchDeletions() {
 	l.anchor.deletions = make(chan *nats.Msg, 16)
-	_, err := l.nc.ChanSubscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+l.stream("events"), l.anchor.deletions)
-	return errors.Wrap(err, "watch for the stream's deletion")
+	if _, err := l.nc.ChanSubscribe("$JS.EVENT.ADVISORY.STREAM.DELETED."+l.stream("events"), l.anchor.deletions); err != nil {
+		l.o.Logger.Debug("deletions of the stream are not watched", "err", err)
+	}
 }
 
 // check returns an error marked [events.ErrHistoryRegressed] if there is doubt
 // about the history and it is not the one that tip was read from.
 func (l *Log) check(ctx context.Context, tip events.Tip) error {
+	l.anchor.watch.Do(l.watchDeletions)
 	doubts, last := l.doubts()
 	if doubts == 0 {
 		return nil
@@ -56,22 +59,18 @@ func (l *Log) check(ctx context.Context, tip events.Tip) error {
 }
 
 // doubts returns the number of doubts so far, or 0 if all are resolved, with
-// the last event that is known.
+// the last event that is known. The first is before the first append, each
+// reconnection and deletion is another.
 func (l *Log) doubts() (n uint64, last events.Tip) {
 	reconnects := l.nc.Stats().Reconnects
 	a := &l.anchor
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for {
-		select {
-		case <-a.deletions:
-			a.deleted++
-			continue
-		default:
-		}
-		break
+	for len(a.deletions) > 0 {
+		<-a.deletions
+		a.deleted++
 	}
-	if n = reconnects + a.deleted; n == a.resolved {
+	if n = 1 + reconnects + a.deleted; n == a.resolved {
 		n = 0
 	}
 	return n, a.last
@@ -99,7 +98,7 @@ func (l *Log) holds(ctx context.Context, history events.LogID, last events.Tip) 
 	if last.Link == "" {
 		return nil
 	}
-	m, err := l.get(ctx, last.Seq, events.EventPrefix(l.fleet)+">")
+	m, err := l.get(ctx, l.events, last.Seq, events.EventPrefix(l.fleet)+">")
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return errors.Mark(errors.Newf("event %d, which was read before, is not there", last.Seq), events.ErrHistoryRegressed)

@@ -130,10 +130,10 @@ func (p *publication) run(ctx context.Context) (outcome, error) {
 			return outcome{}, p.undecided(nats.ErrConnectionClosed)
 		}
 		ack, err := p.attempt(ctx)
-		switch code := apiCode(err); {
+		switch {
 		case err == nil && !ack.Duplicate:
 			return outcome{seq: events.Seq(ack.Sequence), ours: true}, nil
-		case err == nil, code == codeWrongLastSequence, code == codeWrongLastSequenceConstant:
+		case err == nil, isConflict(err):
 			// Either another writer was first, or an earlier attempt of ours was
 			// stored and its answer lost: what is there tells.
 			if o, err := p.readBack(ctx); err != nil || o.found != nil {
@@ -160,12 +160,12 @@ func (p *publication) attempt(ctx context.Context) (*jetstream.PubAck, error) {
 // readBack looks up what stands where the message wants to be. It finds nothing
 // where that is not known yet.
 func (p *publication) readBack(ctx context.Context) (outcome, error) {
-	m, err := p.stream.GetMsg(ctx, uint64(p.expected)+1, jetstream.WithGetMsgSubject(p.msg.Subject))
-	if err == nil {
+	m, err := p.log.get(ctx, p.stream, p.expected+1, p.msg.Subject)
+	switch {
+	case err == nil:
 		return outcome{seq: events.Seq(m.Sequence), found: m, ours: m.Header.Get(headerID) == p.id}, nil
-	}
-	if !errors.Is(err, jetstream.ErrMsgNotFound) {
-		return outcome{}, nil // asked again
+	case !errors.Is(err, jetstream.ErrMsgNotFound):
+		return outcome{}, p.undecided(err)
 	}
 	if p.readBacks++; p.readBacks < maxReadBacks {
 		return outcome{}, nil
@@ -189,8 +189,12 @@ func (p *publication) fault(ctx context.Context, err error) error {
 		return p.log.explain(err)
 	case errors.Is(err, jetstream.ErrNoStreamResponse):
 		// Nothing listens: no leader yet, or no stream any more.
-		if _, err := p.stream.Info(ctx); apiCode(err) == codeStreamNotFound {
-			return p.log.explain(err)
+		err := p.log.ask(ctx, func(ctx context.Context) error {
+			_, err := p.stream.Info(ctx)
+			return err
+		})
+		if errors.Is(err, events.ErrHistoryRegressed) {
+			return err
 		}
 		return nil
 	default:
@@ -211,11 +215,7 @@ func (p *publication) undecided(err error) error {
 // unplaced is the error of a conflict that names nothing: the subject ends
 // before the expected sequence, or the id is used on another subject.
 func (p *publication) unplaced(ctx context.Context) error {
-	var last *jetstream.RawStreamMsg
-	err := p.log.ask(ctx, func(ctx context.Context) (err error) {
-		last, err = p.stream.GetLastMsgForSubject(ctx, p.msg.Subject)
-		return err
-	})
+	last, err := p.log.get(ctx, p.stream, 0, p.msg.Subject)
 	switch {
 	case err != nil && !errors.Is(err, jetstream.ErrMsgNotFound):
 		return err

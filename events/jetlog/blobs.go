@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -40,9 +41,12 @@ type blobStore struct {
 }
 
 func (l *Log) blobStore(ctx context.Context) (*blobStore, error) {
-	bucket := l.stream("blobs")
-	s, err := l.js.Stream(ctx, "OBJ_"+bucket)
-	return &blobStore{log: l, stream: s, bucket: bucket}, err
+	s := &blobStore{log: l, bucket: l.stream("blobs")}
+	err := l.ask(ctx, func(ctx context.Context) (err error) {
+		s.stream, err = l.js.Stream(ctx, "OBJ_"+s.bucket)
+		return err
+	})
+	return s, err
 }
 
 // PutBlob stores data under its digest, unless it is there already. It must be
@@ -60,7 +64,7 @@ func (l *Log) PutBlob(ctx context.Context, data []byte) (events.Digest, error) {
 	if isFull(err) {
 		err = errors.Mark(err, events.ErrHistoryFull)
 	}
-	return digest, errors.Wrapf(l.explain(err), "put blob %s", digest)
+	return digest, errors.Wrapf(err, "put blob %s", digest)
 }
 
 // GetBlob returns the data of that digest. One that is not there yet, or not
@@ -69,14 +73,14 @@ func (l *Log) PutBlob(ctx context.Context, data []byte) (events.Digest, error) {
 func (l *Log) GetBlob(ctx context.Context, digest events.Digest) ([]byte, error) {
 	store, err := l.blobStore(ctx)
 	if err != nil {
-		return nil, errors.Wrapf(l.explain(err), "get blob %s", digest)
+		return nil, errors.Wrapf(err, "get blob %s", digest)
 	}
 	patience, cancel := context.WithTimeout(ctx, blobPatience)
 	defer cancel()
 	for {
 		data, err := store.get(ctx, digest)
 		if !errors.Is(err, ErrBlobNotFound) || pause(patience, retryPause) != nil {
-			return data, errors.Wrapf(l.explain(err), "get blob %s", digest)
+			return data, errors.Wrapf(err, "get blob %s", digest)
 		}
 	}
 }
@@ -111,20 +115,30 @@ func (s *blobStore) put(ctx context.Context, digest events.Digest, data []byte) 
 }
 
 func (s *blobStore) write(ctx context.Context, info *jetstream.ObjectInfo, chunks func(func([]byte) bool)) error {
+	n := 0
 	for chunk := range chunks {
-		if _, err := s.log.js.Publish(ctx, s.chunks(info.NUID), chunk); err != nil {
+		// With an id, a chunk that has to be sent again is stored once.
+		id := jetstream.WithMsgID(info.NUID + "." + strconv.Itoa(n))
+		if err := s.publish(ctx, &nats.Msg{Subject: s.chunks(info.NUID), Data: chunk}, id); err != nil {
 			return err
 		}
+		n++
 	}
 	data, err := json.Marshal(info, json.Deterministic(true))
 	if err != nil {
 		return err // unreachable: the object's name is hex, and all else is ours
 	}
-	_, err = s.log.js.PublishMsg(ctx, &nats.Msg{
+	return s.publish(ctx, &nats.Msg{
 		Subject: s.object(events.Digest(info.Name)), Data: data,
 		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}},
 	})
-	return err
+}
+
+func (s *blobStore) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
+	return s.log.ask(ctx, func(ctx context.Context) error {
+		_, err := s.log.js.PublishMsg(ctx, m, o...)
+		return err
+	})
 }
 
 // purge removes chunks that no object refers to. If that fails they only take
@@ -139,7 +153,7 @@ func (s *blobStore) purge(ctx context.Context, id string) {
 
 // info returns what is stored about a blob, or an error marked ErrBlobNotFound.
 func (s *blobStore) info(ctx context.Context, digest events.Digest) (*jetstream.ObjectInfo, error) {
-	m, err := s.stream.GetLastMsgForSubject(ctx, s.object(digest))
+	m, err := s.log.get(ctx, s.stream, 0, s.object(digest))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, errors.Mark(errors.New("it is not there"), ErrBlobNotFound)
 	}
@@ -160,15 +174,15 @@ func (s *blobStore) get(ctx context.Context, digest events.Digest) ([]byte, erro
 		return nil, err
 	}
 	data := make([]byte, 0, info.Size)
-	for next := uint64(1); uint64(len(data)) < info.Size; {
-		m, err := s.stream.GetMsg(ctx, next, jetstream.WithGetMsgSubject(s.chunks(info.NUID)))
+	for next := events.Seq(1); uint64(len(data)) < info.Size; {
+		m, err := s.log.get(ctx, s.stream, next, s.chunks(info.NUID))
 		if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && len(m.Data) == 0 {
 			return nil, errors.Mark(errors.Newf("only %d of its %d bytes are there", len(data), info.Size), ErrBlobNotFound)
 		}
 		if err != nil {
 			return nil, err
 		}
-		data, next = append(data, m.Data...), m.Sequence+1
+		data, next = append(data, m.Data...), events.Seq(m.Sequence)+1
 	}
 	if events.DigestOf(data) != digest {
 		return nil, errors.Mark(errors.New("what is there has another digest"), ErrBlobNotFound)

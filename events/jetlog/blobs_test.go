@@ -2,6 +2,7 @@ package jetlog_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,6 +95,41 @@ func TestBlobIsStoredOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := l.GetBlob(t.Context(), digest); string(got) != "data" {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// What is read is what was asked for, whatever is stored.
+func TestBlobIsVerified(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := eventstest.NewServer(t, nil)
+		l := open(t, server.Connect("a"), nil)
+		js, err := jetstream.New(l.Conn())
+		if err != nil {
+			t.Fatal(err)
+		}
+		evil, err := l.PutBlob(t.Context(), []byte("evil"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The good digest's object refers to the other's chunks.
+		good := events.DigestOf([]byte("good"))
+		subject := func(d events.Digest) string {
+			return "$O.tf-test-blobs.M." + base64.URLEncoding.EncodeToString([]byte(d))
+		}
+		stream, err := js.Stream(t.Context(), "OBJ_tf-test-blobs")
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, err := stream.GetLastMsgForSubject(t.Context(), subject(evil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), subject(good), object.Data); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := l.GetBlob(t.Context(), good); !errors.Is(err, jetlog.ErrBlobNotFound) {
 			t.Errorf("%q, %v", got, err)
 		}
 	})

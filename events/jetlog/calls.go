@@ -189,6 +189,8 @@ func (c *caller) take(a arrival) (data []byte, last bool, err error) {
 		if c.progress != nil {
 			c.progress(f)
 		}
+	default:
+		// Accepted and keep-alives say that the worker is there, as every frame does.
 	}
 	return nil, false, nil
 }

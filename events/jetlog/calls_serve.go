@@ -88,7 +88,7 @@ func (s *callServer) stop() {
 // request begins a call.
 func (s *callServer) request(ctx context.Context, m *nats.Msg) {
 	if !isReply(m.Reply) {
-		s.log.o.Logger.Warn("call has no reply subject that may be written to", "subject", m.Subject, "reply", m.Reply)
+		s.unanswered(m, errors.Newf("its reply subject %q is none that may be written to", m.Reply))
 		return
 	}
 	r, err := callwire.DecodeRequest(eventsMessage(m))
@@ -147,21 +147,25 @@ func (s *callServer) dismiss(c *call) {
 // refuse answers a request that does not become a call.
 func (s *callServer) refuse(m *nats.Msg, id string, code events.Code, why string) {
 	if id == "" {
-		s.log.o.Logger.Warn("call cannot be answered", "subject", m.Subject, "err", why)
+		s.unanswered(m, errors.New(why))
 		return
 	}
 	e := &callwire.Error{Outcome: callwire.NotExecuted, Failure: events.NewFailure(code, events.PhaseRun, why)}
 	f := callwire.Frame{Kind: callwire.Failure, Call: id, Data: callwire.EncodeError(e)}
 	if err := m.RespondMsg(natsMessage(f.Encode(m.Reply))); err != nil {
-		s.log.o.Logger.Debug("call was not answered", "subject", m.Subject, "err", err)
+		s.unanswered(m, err)
 	}
+}
+
+func (s *callServer) unanswered(m *nats.Msg, err error) {
+	s.log.o.Logger.Warn("call was not answered", "err", errors.Wrapf(err, "call at %s", m.Subject))
 }
 
 // control hands a caller's control to its call.
 func (s *callServer) control(m *nats.Msg) {
 	x, err := callwire.DecodeControl(eventsMessage(m))
 	if err != nil {
-		s.log.o.Logger.Debug("control of no call", "subject", m.Subject, "err", err)
+		s.log.o.Logger.Debug("control of no call", "err", errors.Wrapf(err, "control at %s", m.Subject))
 		return
 	}
 	s.mu.Lock()

@@ -27,7 +27,9 @@ func TestServeCallsBoundsThem(t *testing.T) {
 			go func() { _, err := b.call(t.Context()); results <- err }()
 		}
 		synctest.Wait()
-		_, err := b.call(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := b.call(ctx)
 		if e := (*callwire.Error)(nil); !errors.As(err, &e) || e.Outcome != callwire.NotExecuted || !e.Failure.Retry {
 			t.Errorf("one too many: %v", err)
 		}
@@ -63,7 +65,7 @@ func TestServeCallsEndsTheRunningOnes(t *testing.T) {
 		}
 		select {
 		case err := <-stopped:
-			t.Errorf("ServeCalls returned %v while a call runs", err)
+			t.Fatalf("ServeCalls returned %v while a call runs", err)
 		default:
 		}
 		close(release)
@@ -72,6 +74,30 @@ func TestServeCallsEndsTheRunningOnes(t *testing.T) {
 		}
 		if err := <-stopped; err != nil {
 			t.Errorf("ServeCalls: %v", err)
+		}
+	})
+}
+
+// A call that is under way when the owner stops is answered, and not executed.
+func TestServeCallsRefusesWhatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSwitchboard(t, nil)
+		stop := b.serve(t, func(context.Context, *callwire.Request, func(callwire.FrameKind, []byte)) ([]byte, error) {
+			t.Error("it was executed")
+			return nil, nil
+		})
+		b.ownerLine.Freeze()
+		result := make(chan error, 1)
+		go func() { _, err := b.call(t.Context()); result <- err }()
+		synctest.Wait() // until the broker has sent it on
+		go func() { _ = stop() }()
+		synctest.Wait()
+		b.ownerLine.Restore()
+		if err := <-result; outcome(err) != callwire.NotExecuted {
+			t.Errorf("a late call: %v", err)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
 		}
 	})
 }

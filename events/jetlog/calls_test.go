@@ -130,10 +130,14 @@ func TestCallErrors(t *testing.T) {
 		{"its own error", &callwire.Error{
 			Outcome: callwire.Failed, Failure: events.NewFailure(events.Exited, events.PhaseRun, "gone"), RPCCode: -32602, RPCData: []byte(`{"x":1}`),
 		}, callwire.Error{Outcome: callwire.Failed, Failure: events.NewFailure(events.Exited, events.PhaseRun, "gone"), RPCCode: -32602}},
-		{"wrapped", errors.Wrap(&callwire.Error{Outcome: callwire.NotExecuted, Failure: events.NewFailure(events.LeaseLost, events.PhaseRun, "")}, "call"),
-			callwire.Error{Outcome: callwire.NotExecuted, Failure: events.NewFailure(events.LeaseLost, events.PhaseRun, "")}},
-		{"any other", errors.New("something"),
-			callwire.Error{Outcome: callwire.Unknown, Failure: events.NewFailure(events.OtherFailure, events.PhaseRun, "something")}},
+		{
+			"wrapped", errors.Wrap(&callwire.Error{Outcome: callwire.NotExecuted, Failure: events.NewFailure(events.LeaseLost, events.PhaseRun, "")}, "call"),
+			callwire.Error{Outcome: callwire.NotExecuted, Failure: events.NewFailure(events.LeaseLost, events.PhaseRun, "")},
+		},
+		{
+			"any other", errors.New("something"),
+			callwire.Error{Outcome: callwire.Unknown, Failure: events.NewFailure(events.OtherFailure, events.PhaseRun, "something")},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

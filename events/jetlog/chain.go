@@ -21,7 +21,7 @@ func (l *Log) ReadChain(ctx context.Context, c events.Chain, after events.Tip) i
 			yield(events.Record{}, errors.Wrapf(err, "read chain %s after %d", c, after.Seq))
 		}
 		subject := c.Subject(l.fleet)
-		last, err := l.get(ctx, 0, subject)
+		last, err := l.get(ctx, l.events, 0, subject)
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			if after.Seq > 0 {
 				fail(errors.Mark(errors.New("the chain is empty, but was read before"), events.ErrHistoryRegressed))
@@ -37,7 +37,7 @@ func (l *Log) ReadChain(ctx context.Context, c events.Chain, after events.Tip) i
 			return
 		}
 		for tip := after; tip.Seq < events.Seq(last.Sequence); {
-			m, err := l.get(ctx, tip.Seq+1, subject)
+			m, err := l.get(ctx, l.events, tip.Seq+1, subject)
 			if err != nil {
 				fail(err)
 				return
@@ -58,12 +58,12 @@ func (l *Log) ReadChain(ctx context.Context, c events.Chain, after events.Tip) i
 
 // get returns the first message of a subject from a sequence on, or the last one
 // from 0, as the stream's leader has it.
-func (l *Log) get(ctx context.Context, from events.Seq, subject string) (m *jetstream.RawStreamMsg, err error) {
+func (l *Log) get(ctx context.Context, s jetstream.Stream, from events.Seq, subject string) (m *jetstream.RawStreamMsg, err error) {
 	err = l.ask(ctx, func(ctx context.Context) (err error) {
 		if from == 0 {
-			m, err = l.events.GetLastMsgForSubject(ctx, subject)
+			m, err = s.GetLastMsgForSubject(ctx, subject)
 		} else {
-			m, err = l.events.GetMsg(ctx, uint64(from), jetstream.WithGetMsgSubject(subject))
+			m, err = s.GetMsg(ctx, uint64(from), jetstream.WithGetMsgSubject(subject))
 		}
 		return err
 	})

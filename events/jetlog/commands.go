@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/toolfleet/toolfleet/events"
@@ -50,36 +51,41 @@ const (
 	headerTraceState  = "tracestate"
 )
 
-// LastCommands returns the last command of every address, in no order.
-// Commands that cannot be decoded are left out and logged.
+// LastCommands returns the last command of every address, in no order, as the
+// stream's leader has them: every command that was acknowledged before is one of
+// them, or was replaced by one. Commands that cannot be decoded are left out and
+// logged.
 func (l *Log) LastCommands(ctx context.Context) ([]events.CommandRecord, error) {
-	all, err := l.lastCommands(ctx)
-	return all, errors.Wrap(err, "read the last commands")
-}
-
-func (l *Log) lastCommands(ctx context.Context) (all []events.CommandRecord, err error) {
-	c, err := consume(ctx, l, l.commands, lastOf(events.CommandPrefix(l.fleet)+">"), l.command)
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
-	if c.pending == 0 {
-		return nil, nil
-	}
-	silent := func() error { return errors.Newf("no answer for %s", stallLimit) }
-	err = c.each(ctx, stallLimit, silent, func(x command) bool {
-		if x.Command != nil {
-			all = append(all, x.CommandRecord)
-		}
-		return x.pending > 0
+	var info *jetstream.StreamInfo
+	err := l.ask(ctx, func(ctx context.Context) (err error) {
+		info, err = l.commands.Info(ctx, jetstream.WithSubjectFilter(events.CommandPrefix(l.fleet)+">"))
+		return err
 	})
-	return all, err
+	if err != nil {
+		return nil, errors.Wrap(err, "read the last commands")
+	}
+	all := make([]events.CommandRecord, 0, len(info.State.Subjects))
+	for subject := range info.State.Subjects {
+		m, err := l.get(ctx, l.commands, 0, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue // purged meanwhile
+		}
+		if err != nil {
+			return nil, errors.Wrapf(err, "read the last command on %s", subject)
+		}
+		if r, ok := l.command(m.Subject, m.Header, m.Data, m.Sequence); ok {
+			all = append(all, r)
+		}
+	}
+	return all, nil
 }
 
 // PurgeCommands removes the commands of an address up to a sequence.
 func (l *Log) PurgeCommands(ctx context.Context, a events.Address, upTo events.Seq) error {
-	err := l.commands.Purge(ctx, jetstream.WithPurgeSubject(a.Subject(l.fleet)), jetstream.WithPurgeSequence(uint64(upTo)+1))
-	return errors.Wrapf(l.explain(err), "purge the commands of %s/%s on %s", a.Server, a.Instance, a.Worker)
+	err := l.ask(ctx, func(ctx context.Context) error {
+		return l.commands.Purge(ctx, jetstream.WithPurgeSubject(a.Subject(l.fleet)), jetstream.WithPurgeSequence(uint64(upTo)+1))
+	})
+	return errors.Wrapf(err, "purge the commands of %s/%s on %s", a.Server, a.Instance, a.Worker)
 }
 
 // commandsResync is how often a follower of commands asks again for the last of
@@ -112,17 +118,24 @@ func (l *Log) FollowCommands(ctx context.Context, w events.WorkerID) iter.Seq2[e
 // followCommands yields commands from one consumer until it has been idle for
 // commandsResync. More is false when yield wants no more.
 func (l *Log) followCommands(ctx context.Context, w events.WorkerID, seen map[events.Address]events.Seq, yield func(events.CommandRecord, error) bool) (more bool, err error) {
-	c, err := consume(ctx, l, l.commands, lastOf(events.CommandPrefix(l.fleet)+string(w)+".>"), l.command)
+	c, err := consume(ctx, l, l.commands, jetstream.ConsumerConfig{
+		FilterSubject: events.CommandPrefix(l.fleet) + string(w) + ".>",
+		DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy,
+	}, func(m jetstream.Msg) events.CommandRecord {
+		msg, seq := place(m)
+		r, _ := l.command(msg.Subject, msg.Header, msg.Data, uint64(seq))
+		return r
+	})
 	if err != nil {
 		return true, err
 	}
 	defer c.close()
-	err = c.each(ctx, commandsResync, func() error { return errIdle }, func(x command) bool {
-		if x.Command == nil || x.Seq <= seen[x.Address] {
+	err = c.each(ctx, commandsResync, func() error { return errIdle }, func(r events.CommandRecord) bool {
+		if r.Command == nil || r.Seq <= seen[r.Address] {
 			return true
 		}
-		seen[x.Address] = x.Seq
-		return yield(x.CommandRecord, nil)
+		seen[r.Address] = r.Seq
+		return yield(r, nil)
 	})
 	if errors.Is(err, errIdle) {
 		return true, nil
@@ -130,31 +143,18 @@ func (l *Log) followCommands(ctx context.Context, w events.WorkerID, seen map[ev
 	return err != nil, err
 }
 
-func lastOf(filter string) jetstream.ConsumerConfig {
-	return jetstream.ConsumerConfig{FilterSubject: filter, DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy}
-}
-
-// command is a message of the stream of commands; Command is nil if it cannot
-// be decoded.
-type command struct {
-	events.CommandRecord
-	// pending is how many messages followed when it was sent.
-	pending uint64
-}
-
-func (l *Log) command(m jetstream.Msg) command {
-	msg, seq, pending := place(m)
-	x := command{pending: pending}
-	x.Seq = seq
-	var err error
-	if _, x.Address, err = events.ParseCommandSubject(msg.Subject); err == nil {
-		x.Command, err = events.DecodeCommand(msg.Data)
+// command decodes a message of the stream of commands, or says in the log that
+// it cannot.
+func (l *Log) command(subject string, h nats.Header, data []byte, seq uint64) (r events.CommandRecord, ok bool) {
+	_, address, err := events.ParseCommandSubject(subject)
+	if err == nil {
+		r.Command, err = events.DecodeCommand(data)
 	}
 	if err != nil {
-		l.o.Logger.Warn("undecodable command", "subject", msg.Subject, "seq", uint64(seq), "err", err)
-		return x
+		l.o.Logger.Warn("undecodable command", "subject", subject, "seq", seq, "err", err)
+		return events.CommandRecord{}, false
 	}
-	h := m.Headers()
-	x.Command.Trace = events.Trace{Parent: h.Get(headerTraceParent), State: h.Get(headerTraceState)}
-	return x
+	r.Address, r.Seq = address, events.Seq(seq)
+	r.Command.Trace = events.Trace{Parent: h.Get(headerTraceParent), State: h.Get(headerTraceState)}
+	return r, true
 }

@@ -37,6 +37,7 @@ func TestConformanceOnOneServer(t *testing.T) {
 }
 
 func TestConformanceOnACluster(t *testing.T) {
+	t.Parallel()
 	c := eventstest.NewCluster(t, nil)
 	var mu sync.Mutex
 	conns := make(map[string]*nats.Conn)

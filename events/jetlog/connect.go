@@ -182,18 +182,15 @@ func clientOptions(name string, log *slog.Logger) []nats.Option {
 		nats.MaxPingsOutstanding(pingsOut),
 		nats.DisconnectErrHandler(func(nc *nats.Conn, err error) {
 			if !nc.IsClosed() {
-				log.Warn("disconnected from NATS", "url", nc.ConnectedUrlRedacted(), "err", err)
+				log.Warn("disconnected from NATS", "err", err)
 			}
 		}),
-		nats.ReconnectHandler(func(nc *nats.Conn) {
-			log.Info("connected to NATS again", "url", nc.ConnectedUrlRedacted())
-		}),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("connected to NATS again") }),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-			subject := ""
 			if s != nil {
-				subject = s.Subject
+				err = errors.Wrapf(err, "subscription to %s", s.Subject)
 			}
-			log.Warn("NATS reports an error", "subject", subject, "err", err)
+			log.Warn("error reported by NATS", "err", err)
 		}),
 	}
 }

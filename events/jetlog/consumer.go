@@ -30,8 +30,6 @@ type consumer[T any] struct {
 	items chan T
 	// failed has the first error; nothing comes after it.
 	failed chan error
-	// pending is how many messages there were at the start.
-	pending uint64
 
 	stop context.CancelFunc
 	cc   jetstream.ConsumeContext
@@ -57,10 +55,9 @@ func consume[T any](ctx context.Context, l *Log, s jetstream.Stream, cfg jetstre
 	info := jc.CachedInfo()
 	running, stop := context.WithCancel(ctx)
 	c := &consumer[T]{
-		items:   make(chan T, readAhead),
-		failed:  make(chan error, 1),
-		pending: info.NumPending,
-		stop:    stop,
+		items:  make(chan T, readAhead),
+		failed: make(chan error, 1),
+		stop:   stop,
 		drop: func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()
@@ -130,11 +127,11 @@ func (c *consumer[T]) each(ctx context.Context, idle time.Duration, quiet func()
 
 // place returns a message without the broker, and its sequence. The sequence is
 // 0 for a message that no stream sent.
-func place(m jetstream.Msg) (events.Message, events.Seq, uint64) {
+func place(m jetstream.Msg) (events.Message, events.Seq) {
 	msg := events.Message{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}
 	meta, err := m.Metadata()
 	if err != nil {
-		return msg, 0, 0 // unreachable unless the server's replies change their form
+		return msg, 0 // unreachable unless the server's replies change their form
 	}
-	return msg, events.Seq(meta.Sequence.Stream), meta.NumPending
+	return msg, events.Seq(meta.Sequence.Stream)
 }

@@ -130,7 +130,7 @@ func TestEmbeddedHasItsStoreForItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Close()
+	closeFolder(t, f)
 	shutdown(t, e)
 	startEmbedded(t, &jetlog.EmbeddedOptions{Dir: dir})
 }

@@ -95,7 +95,7 @@ func (l *Log) ask(ctx context.Context, f func(context.Context) error) error {
 // passes says whether there may be another answer later.
 func passes(err error) bool {
 	switch {
-	case errors.IsAny(err, ErrNotPermitted, ErrNoJetStream, events.ErrHistoryRegressed):
+	case errors.IsAny(err, ErrNotPermitted, ErrNoJetStream, events.ErrHistoryRegressed), isFull(err):
 		return false
 	case errors.IsAny(err, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected):
 		return true
@@ -116,6 +116,13 @@ func isTimeout(err error) bool {
 
 func isPermission(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) || strings.Contains(strings.ToLower(err.Error()), "permissions violation")
+}
+
+// isConflict says whether a compare-and-set found something else than it
+// expected.
+func isConflict(err error) bool {
+	code := apiCode(err)
+	return code == codeWrongLastSequence || code == codeWrongLastSequenceConstant
 }
 
 // isFull says whether the stream, or the storage behind it, has no room.

@@ -25,6 +25,7 @@ func TestAFullStreamSaysSoAndGoesOnWhenItsLimitIsRaised(t *testing.T) {
 }
 
 func TestAFullStreamSaysSoOnACluster(t *testing.T) {
+	t.Parallel()
 	c := eventstest.NewCluster(t, nil)
 	goesOnWhenRaised(t, open(t, c.Connect("client"), &jetlog.Options{MaxBytes: smallHistory, Replicas: eventstest.Nodes}))
 }
@@ -82,6 +83,12 @@ func exhaust(ctx context.Context, t *testing.T, l *jetlog.Log) (refused events.E
 // raise changes the limit of the event stream.
 func raise(ctx context.Context, t *testing.T, l *jetlog.Log, bytes int64) {
 	t.Helper()
+	edit(ctx, t, l, func(c *jetstream.StreamConfig) { c.MaxBytes = bytes })
+}
+
+// edit changes the configuration of the event stream, as an operator does.
+func edit(ctx context.Context, t *testing.T, l *jetlog.Log, change func(c *jetstream.StreamConfig)) {
+	t.Helper()
 	js, err := jetstream.New(l.Conn())
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +98,7 @@ func raise(ctx context.Context, t *testing.T, l *jetlog.Log, bytes int64) {
 		t.Fatal(err)
 	}
 	c := s.CachedInfo().Config
-	c.MaxBytes = bytes
+	change(&c)
 	if _, err := js.UpdateStream(ctx, c); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,14 +72,36 @@ var registers = porcupine.Model{
 // in a bubble: an operation that ended before another began has lower numbers.
 type recorder struct {
 	clock atomic.Int64
-	mu    sync.Mutex
-	ops   []porcupine.Operation
+
+	mu  sync.Mutex // guards what follows
+	ops []porcupine.Operation
+	// marks are closed when there are so many operations.
+	marks map[int]chan struct{}
+}
+
+// after returns a channel that is closed when n operations have ended.
+func (r *recorder) after(n int) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	mark := make(chan struct{})
+	if len(r.ops) >= n {
+		close(mark)
+		return mark
+	}
+	if r.marks == nil {
+		r.marks = make(map[int]chan struct{})
+	}
+	r.marks[n] = mark
+	return mark
 }
 
 func (r *recorder) add(client int, in asked, called int64, out answered, returned int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ops = append(r.ops, porcupine.Operation{ClientId: client, Input: in, Call: called, Output: out, Return: returned})
+	if mark := r.marks[len(r.ops)]; mark != nil {
+		close(mark)
+	}
 }
 
 // append appends an event and records it. It returns the tip to go on from. An
@@ -155,9 +178,11 @@ func (r *recorder) check(t *testing.T, stored []events.Record) {
 		}
 		history = append(history, op)
 	}
-	result := porcupine.CheckOperationsTimeout(registers, history, eventstest.HangLimit)
-	if result != porcupine.Ok { explain(t, r, places)
-		t.Errorf("%d operations on the chains are not those of registers: %s", len(history), result)
+	result, info := porcupine.CheckOperationsVerbose(registers, history, eventstest.HangLimit)
+	if result != porcupine.Ok {
+		page := filepath.Join(t.ArtifactDir(), "operations.html")
+		t.Errorf("%d operations on the chains are not those of registers: %s; see %s, error %v",
+			len(history), result, page, porcupine.VisualizePath(registers, info, page))
 	}
 	t.Logf("%d operations, %d appends acknowledged, %d events stored", len(history), acknowledged, len(stored))
 }
@@ -165,6 +190,12 @@ func (r *recorder) check(t *testing.T, stored []events.Record) {
 // race lets writers append to chains in rounds, each from what it knows of the
 // chain, and reads now and then.
 func race(ctx context.Context, t *testing.T, logs []eventstest.Log, chains []events.Chain, rounds int) {
+	t.Helper()
+	raceWhile(ctx, t, logs, chains, rounds, func(*recorder) {})
+}
+
+// raceWhile is race while something else happens.
+func raceWhile(ctx context.Context, t *testing.T, logs []eventstest.Log, chains []events.Chain, rounds int, meanwhile func(r *recorder)) {
 	t.Helper()
 	before, err := logs[0].Head(ctx)
 	if err != nil {
@@ -177,6 +208,9 @@ func race(ctx context.Context, t *testing.T, logs []eventstest.Log, chains []eve
 			random := rand.New(rand.NewPCG(1, uint64(i)))
 			known := make(map[events.Chain]events.Tip)
 			for range rounds / len(logs) {
+				if ctx.Err() != nil {
+					return // one error says it
+				}
 				c := chains[random.IntN(len(chains))]
 				if random.IntN(4) == 0 {
 					known[c] = r.read(ctx, t, l, i, c, known[c])
@@ -185,14 +219,18 @@ func race(ctx context.Context, t *testing.T, logs []eventstest.Log, chains []eve
 			}
 		})
 	}
+	meanwhile(&r) // in this goroutine, since it may end the test
 	wg.Wait()
 	r.check(t, eventstest.Stored(t, logs[0], before.Seq))
 }
 
+// raced counts the chains of races: each begins empty.
+var raced atomic.Int64
+
 func chains(n int) []events.Chain {
 	all := make([]events.Chain, n)
 	for i := range all {
-		all[i] = events.ServerChain(events.ServerID(fmt.Sprintf("raced-%d", i)))
+		all[i] = events.ServerChain(events.ServerID(fmt.Sprintf("raced-%d", raced.Add(1))))
 	}
 	return all
 }
@@ -288,6 +326,7 @@ func trouble(ctx context.Context, o *eventstest.Outage, seed uint64) {
 }
 
 func TestRacesOnACluster(t *testing.T) {
+	t.Parallel()
 	c := eventstest.NewCluster(t, nil)
 	var logs []eventstest.Log
 	for i := range 4 {

@@ -6,8 +6,6 @@ import (
 	"iter"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
 
 	"github.com/toolfleet/toolfleet/events"
@@ -65,11 +63,6 @@ func try[T any](seq iter.Seq2[T, error]) (all []T, err error) {
 		all = append(all, x)
 	}
 	return all, nil
-}
-
-// diff compares records.
-func diff(want, got []events.Record) string {
-	return cmp.Diff(want, got, cmp.Comparer(func(a, b events.Chain) bool { return a == b }), cmpopts.EquateEmpty())
 }
 
 // tips returns the ends of all chains after the records.

@@ -34,7 +34,7 @@ func TestFolderKeepsItsID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer again.Close()
+	t.Cleanup(func() { closeFolder(t, again) })
 	if again.ID() != id {
 		t.Errorf("the id was %s and is %s", id, again.ID())
 	}
@@ -42,7 +42,7 @@ func TestFolderKeepsItsID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close()
+	t.Cleanup(func() { closeFolder(t, other) })
 	if other.ID() == id {
 		t.Error("two folders have the same id")
 	}
@@ -70,7 +70,7 @@ func TestFolderIsLocked(t *testing.T) {
 	if err != nil {
 		t.Fatalf("a free folder: %v", err)
 	}
-	f.Close()
+	closeFolder(t, f)
 }
 
 // A child that was given the lock keeps the folder when its parent is gone.
@@ -111,7 +111,7 @@ func TestFolderIsSharedWithAChild(t *testing.T) {
 	if err != nil {
 		t.Fatalf("when both are gone: %v", err)
 	}
-	f.Close()
+	closeFolder(t, f)
 }
 
 func TestFolderErrors(t *testing.T) {
@@ -142,5 +142,12 @@ func TestBootClockGoesOn(t *testing.T) {
 	}
 	if before <= 0 {
 		t.Errorf("the boot-time clock is at %s", before)
+	}
+}
+
+func closeFolder(t *testing.T, f interface{ Close() error }) {
+	t.Helper()
+	if err := f.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -104,7 +104,7 @@ func (f *follower) consume(ctx context.Context) error {
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:   uint64(f.verifier.Seq()) + 1,
 	}, func(m jetstream.Msg) events.Record {
-		msg, seq, _ := place(m)
+		msg, seq := place(m)
 		return events.Read(msg, seq)
 	})
 	if err != nil {

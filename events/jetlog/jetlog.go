@@ -123,13 +123,8 @@ func Open(ctx context.Context, nc *nats.Conn, fleet events.FleetID, o *Options) 
 		return nil, errors.Wrapf(err, "open log of fleet %s", fleet)
 	}
 	l.history = events.NewLogID(l.events.CachedInfo().Created, 0)
-	l.anchor.resolved = nc.Stats().Reconnects
-	if err := l.watchDeletions(); err != nil {
-		return nil, errors.Wrapf(err, "open log of fleet %s", fleet)
-	}
 	for _, d := range l.deviations {
-		l.o.Logger.Info("stream differs from its default", "stream", d.Stream, "setting", d.Setting,
-			"have", d.Have, "default", d.Want)
+		l.o.Logger.Info("a setting is not the default", "stream", d.String())
 	}
 	return l, nil
 }

@@ -155,8 +155,7 @@ func (l *Log) Acquire(ctx context.Context, key string, h Holder, o *LeaseOptions
 		if err == nil && x.Remaining() > 0 {
 			return x, nil
 		}
-		if errors.Is(err, ErrHeld) || errors.Is(err, ErrNotPermitted) || errors.Is(err, ErrNoJetStream) ||
-			errors.Is(err, events.ErrHistoryRegressed) || errors.Is(err, nats.ErrConnectionClosed) {
+		if errors.IsAny(err, ErrHeld, ErrNotPermitted, events.ErrHistoryRegressed, nats.ErrConnectionClosed) {
 			return nil, errors.Wrapf(err, "acquire %s", key)
 		}
 		if ended := pause(ctx, max(leasePause, x.next-x.clock())); ended != nil {

@@ -235,7 +235,7 @@ func TestLeaseIsSeenInTheBucket(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer w.Stop()
+		defer func() { _ = w.Stop() }() // the connection ends as well
 		next := func() jetstream.KeyValueEntry {
 			for {
 				if e := <-w.Updates(); e != nil {

@@ -1,7 +1,6 @@
 package jetlog
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,7 +195,7 @@ func TestOpenNamesTheMissingPermission(t *testing.T) {
 
 func TestOpenRefusesFleetsThatAreNoToken(t *testing.T) {
 	for _, fleet := range []events.FleetID{"", "a.b", "*", "a b", ">"} {
-		if _, err := Open(context.Background(), &nats.Conn{}, fleet, nil); !errors.Is(err, events.ErrInvalidID) {
+		if _, err := Open(t.Context(), &nats.Conn{}, fleet, nil); !errors.Is(err, events.ErrInvalidID) {
 			t.Errorf("Open(%q): %v, want ErrInvalidID", fleet, err)
 		}
 	}

@@ -110,10 +110,3 @@ func (k *presenceKey) publish(ctx context.Context, data []byte, h nats.Header, e
 	}
 	return ack.Sequence, nil
 }
-
-// isConflict says whether a compare-and-set found something else than it
-// expected.
-func isConflict(err error) bool {
-	code := apiCode(err)
-	return code == codeWrongLastSequence || code == codeWrongLastSequenceConstant
-}

@@ -46,7 +46,7 @@ func (x *Lease) renew(ctx context.Context) error {
 	}
 	if !x.failing && ctx.Err() == nil {
 		x.failing = true
-		x.key.log.o.Logger.Warn("lease was not renewed", "lease", x.key.key, "err", err)
+		x.key.log.o.Logger.Warn("lease was not renewed", "kind", x.key.key, "err", err)
 	}
 	// Not stored, or stored and the answer lost, or the key is not ours: the
 	// stream's leader knows.
@@ -93,7 +93,7 @@ func (x *Lease) acknowledge(r renewal) {
 	certain := x.last.known && x.clock()-x.last.at < x.o.TTL-leaseDoubt
 	if x.failing && certain {
 		x.failing = false
-		x.key.log.o.Logger.Info("lease is renewed again", "lease", x.key.key)
+		x.key.log.o.Logger.Info("lease is renewed again", "kind", x.key.key)
 	}
 	x.stored(r, certain)
 }

@@ -47,7 +47,7 @@ var (
 //
 // A version of a value never changes. With it is stored its fingerprint, an HMAC
 // over server, key and value, by which a repeated value is known without being
-// decrypted. No error holds a value.
+// decrypted. No error holds a value. Every method tries until its context ends.
 type Secrets struct {
 	log *Log
 	kv  jetstream.KeyValue
@@ -58,14 +58,37 @@ type Secrets struct {
 // Secrets opens the fleet's secrets.
 func (l *Log) Secrets(ctx context.Context) (*Secrets, error) {
 	s := &Secrets{log: l}
-	var err error
-	if s.kv, err = l.js.KeyValue(ctx, l.stream("secrets")); err == nil {
-		s.stream, err = l.js.Stream(ctx, kvStream(l.fleet, "secrets"))
-	}
+	err := l.ask(ctx, func(ctx context.Context) (err error) {
+		if s.kv, err = l.js.KeyValue(ctx, l.stream("secrets")); err == nil {
+			s.stream, err = l.js.Stream(ctx, kvStream(l.fleet, "secrets"))
+		}
+		return err
+	})
 	if err != nil {
-		return nil, errors.Wrap(l.explain(err), "open the fleet's secrets")
+		return nil, errors.Wrap(err, "open the fleet's secrets")
 	}
 	return s, nil
+}
+
+// load returns the value of a key, from the stream's leader.
+func (s *Secrets) load(ctx context.Context, key string) (value []byte, err error) {
+	err = s.log.ask(ctx, func(ctx context.Context) error {
+		e, err := s.kv.Get(ctx, key)
+		if err == nil {
+			value = e.Value()
+		}
+		return err
+	})
+	return value, err
+}
+
+// create stores a key that has no value. When it has one, which an attempt whose
+// answer was lost may have stored, the error is ErrKeyExists.
+func (s *Secrets) create(ctx context.Context, key string, value []byte) error {
+	return s.log.ask(ctx, func(ctx context.Context) error {
+		_, err := s.kv.Create(ctx, key, value)
+		return err
+	})
 }
 
 // Adopt makes the identity that of the fleet, if the fleet has none. If it has
@@ -88,34 +111,28 @@ func (s *Secrets) Adopt(ctx context.Context, id *Identity) error {
 // Recipient returns the public key that the fleet's secrets are encrypted to, or
 // an error marked [ErrNoRecipient].
 func (s *Secrets) Recipient(ctx context.Context) (string, error) {
-	e, err := s.kv.Get(ctx, recipientKey)
+	value, err := s.load(ctx, recipientKey)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return "", errors.Mark(errors.New("the fleet has no recipient for secrets yet: start a worker that has an identity file (`toolfleet up` makes one)"),
 			ErrNoRecipient)
 	}
 	if err != nil {
-		return "", errors.Wrap(s.log.explain(err), "read the fleet's recipient")
+		return "", errors.Wrap(err, "read the fleet's recipient")
 	}
-	return string(e.Value()), nil
+	return string(value), nil
 }
 
 // once returns the value of a key that is written once in the fleet's life: the
 // one that is there, or the one given.
 func (s *Secrets) once(ctx context.Context, key string, value []byte) ([]byte, error) {
-	e, err := s.kv.Get(ctx, key)
-	if errors.Is(err, jetstream.ErrKeyNotFound) {
-		_, err = s.kv.Create(ctx, key, value)
-		if err == nil {
-			return value, nil
-		}
-		if errors.Is(err, jetstream.ErrKeyExists) {
-			e, err = s.kv.Get(ctx, key) // someone else was faster
-		}
+	there, err := s.load(ctx, key)
+	if !errors.Is(err, jetstream.ErrKeyNotFound) {
+		return there, err
 	}
-	if err != nil {
-		return nil, s.log.explain(err)
+	if err := s.create(ctx, key, value); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+		return nil, err
 	}
-	return e.Value(), nil
+	return s.load(ctx, key) // someone else may have been faster
 }
 
 // sealed is a stored value.
@@ -143,7 +160,7 @@ func (s *Secrets) Put(ctx context.Context, server events.ServerID, name, value s
 	}
 	r, err := s.put(ctx, SecretRef{Server: server, Key: key}, value)
 	if err != nil {
-		return "", errors.Wrapf(s.log.explain(err), "store secret %s of %s", name, server)
+		return "", errors.Wrapf(err, "store secret %s of %s", name, server)
 	}
 	return r.String(), nil
 }
@@ -157,7 +174,6 @@ func (s *Secrets) put(ctx context.Context, r SecretRef, value string) (SecretRef
 	if err != nil {
 		return r, err
 	}
-	// Encrypted once: an attempt whose answer was lost is then known again.
 	text, err := encrypt(recipient, value)
 	if err != nil {
 		return r, err
@@ -178,10 +194,10 @@ func (s *Secrets) put(ctx context.Context, r SecretRef, value string) (SecretRef
 			return r, err
 		}
 		r.Version++
-		if _, err = s.kv.Create(ctx, r.bucketKey(), data); !errors.Is(err, jetstream.ErrKeyExists) {
+		if err = s.create(ctx, r.bucketKey(), data); !errors.Is(err, jetstream.ErrKeyExists) {
 			return r, err
 		}
-		// Someone else stored a version meanwhile: it may be the same value.
+		// It was stored meanwhile, by us or by someone else: which value is it?
 	}
 }
 
@@ -189,7 +205,11 @@ func (s *Secrets) put(ctx context.Context, r SecretRef, value string) (SecretRef
 // versions count, as long as the bucket knows of them.
 func (s *Secrets) lastVersion(ctx context.Context, r SecretRef) (uint64, error) {
 	prefix := kvSubject(s.log.fleet, "secrets", string(r.Server)+"."+r.Key+".")
-	info, err := s.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
+	var info *jetstream.StreamInfo
+	err := s.log.ask(ctx, func(ctx context.Context) (err error) {
+		info, err = s.stream.Info(ctx, jetstream.WithSubjectFilter(prefix+"*"))
+		return err
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -226,11 +246,12 @@ func (s *Secrets) Versions(ctx context.Context, server events.ServerID) ([]Secre
 
 // Purge removes a version for good. Its number is not used again.
 func (s *Secrets) Purge(ctx context.Context, r SecretRef) error {
-	return errors.Wrapf(s.log.explain(s.kv.Purge(ctx, r.bucketKey())), "purge secret %s", r)
+	err := s.log.ask(ctx, func(ctx context.Context) error { return s.kv.Purge(ctx, r.bucketKey()) })
+	return errors.Wrapf(err, "purge secret %s", r)
 }
 
 func (s *Secrets) read(ctx context.Context, r SecretRef) (sealed, error) {
-	e, err := s.kv.Get(ctx, r.bucketKey())
+	data, err := s.load(ctx, r.bucketKey())
 	if errors.Is(err, jetstream.ErrKeyNotFound) {
 		return sealed{}, errors.Mark(errors.Newf("there is no version %d", r.Version), ErrSecretNotFound)
 	}
@@ -238,7 +259,7 @@ func (s *Secrets) read(ctx context.Context, r SecretRef) (sealed, error) {
 		return sealed{}, err
 	}
 	var v sealed
-	if err := json.Unmarshal(e.Value(), &v); err != nil {
+	if err := json.Unmarshal(data, &v); err != nil {
 		return sealed{}, errors.Newf("version %d is damaged", r.Version)
 	}
 	return v, nil
@@ -252,7 +273,7 @@ func (s *Secrets) Get(ctx context.Context, ref string, id *Identity) (string, er
 		return "", err
 	}
 	value, err := s.get(ctx, r, id)
-	return value, errors.Wrapf(s.log.explain(err), "secret %s of %s", r.Name(), r.Server)
+	return value, errors.Wrapf(err, "secret %s of %s", r.Name(), r.Server)
 }
 
 func (s *Secrets) get(ctx context.Context, r SecretRef, id *Identity) (string, error) {

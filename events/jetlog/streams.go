@@ -72,6 +72,10 @@ func (l *Log) openStreams(ctx context.Context) (err error) {
 // Deviation is a setting of a stream that is not the default.
 type Deviation struct{ Stream, Setting, Have, Want string }
 
+func (d Deviation) String() string {
+	return fmt.Sprintf("%s has %s %s instead of %s", d.Stream, d.Setting, d.Have, d.Want)
+}
+
 // UnfitError names a setting that toolfleet cannot work with.
 type UnfitError Deviation
 

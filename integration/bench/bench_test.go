@@ -40,7 +40,7 @@ func broker(t *testing.T) *jetlog.Embedded {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.Shutdown(context.Background()); err != nil {
+		if err := e.Shutdown(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
 		}
 	})

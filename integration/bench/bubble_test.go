@@ -20,7 +20,7 @@ func TestBenchBubble(t *testing.T) {
 	for range rounds {
 		start := time.Now()
 		synctest.Test(t, func(t *testing.T) {
-			nc := eventstest.NewServer(t, nil).Connect(t, "log")
+			nc := eventstest.NewServer(t, nil).Connect("log")
 			l, err := jetlog.Open(t.Context(), nc, "f1", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -31,7 +31,7 @@ func TestBenchBubble(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := projections.NewHistory()
+			var h projections.History
 			for r, err := range l.Follow(t.Context(), 0, &jetlog.FollowOptions{Until: r.Seq}) {
 				if err != nil {
 					t.Fatal(err)

@@ -72,7 +72,7 @@ func fold(t *testing.T, l *jetlog.Log, total, servers int) uint64 {
 	ctx, stop := context.WithCancel(t.Context())
 	go watchHeap(ctx, &peak)
 	defer stop()
-	h := projections.NewHistory()
+	var h projections.History
 	for r, err := range l.Follow(ctx, 0, &jetlog.FollowOptions{Until: events.Seq(total)}) {
 		if err != nil {
 			t.Fatal(err)

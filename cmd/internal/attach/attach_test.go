@@ -133,7 +133,7 @@ func record(t *testing.T, url string) attach.Folder {
 		t.Fatal(err)
 	}
 	r := attach.Running{URL: url, PID: 1, Since: time.Unix(1, 0).UTC()}
-	if err := errors.Join(folder.Make(), folder.Record(r)); err != nil {
+	if err := errors.Join(os.MkdirAll(string(folder), 0o700), folder.Record(r)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := folder.Running()

@@ -30,11 +30,6 @@ func StateFolder(fleet events.FleetID) (Folder, error) {
 	return Folder(filepath.Join(state, "toolfleet", string(fleet))), nil
 }
 
-// Make creates the folder, readable by its owner alone.
-func (f Folder) Make() error {
-	return errors.Wrap(os.MkdirAll(string(f), 0o700), "create the state folder")
-}
-
 // Running is the record of a running toolfleet up.
 type Running struct {
 	// URL of its NATS server.

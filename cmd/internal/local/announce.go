@@ -30,11 +30,14 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 		return unlessEnded(ctx, err)
 	}
 	reading, stop := context.WithCancel(ctx)
-	read := make(chan error, 1)
-	go func() { read <- r.Run(reading) }()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_ = r.Run(reading) // its error is that the connection was closed, which is its part's to tell
+	}()
 	defer func() {
 		stop()
-		<-read // its error is that the connection was closed, which is its part's to tell
+		<-read
 	}()
 	if err := r.Wait(ctx, last); err != nil {
 		return unlessEnded(ctx, errors.Wrap(err, "wait for the views"))

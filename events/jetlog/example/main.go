@@ -8,7 +8,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"os/signal"
 
@@ -19,10 +18,12 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
-		log.Fatal(err)
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
@@ -52,7 +53,7 @@ func write(ctx context.Context, dir string) (events.Tip, error) {
 	if err != nil {
 		return events.Tip{}, err
 	}
-	defer nats.Shutdown(context.WithoutCancel(ctx))
+	defer stop(ctx, nats)
 	controller, err := open(ctx, nats, "controller/a")
 	if err != nil {
 		return events.Tip{}, err
@@ -118,7 +119,7 @@ func prove(ctx context.Context, dir string, last events.Tip) error {
 	if err != nil {
 		return err
 	}
-	defer nats.Shutdown(context.WithoutCancel(ctx))
+	defer stop(ctx, nats)
 	l, err := open(ctx, nats, "reader")
 	if err != nil {
 		return err
@@ -153,6 +154,12 @@ func prove(ctx context.Context, dir string, last events.Tip) error {
 	}
 	fmt.Printf("\nWhole: %d events, and the last one's link is the one that was written:\n%s\n", head.Count, end.Link)
 	return nil
+}
+
+func stop(ctx context.Context, nats *jetlog.Embedded) {
+	if err := nats.Shutdown(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 }
 
 func open(ctx context.Context, nats *jetlog.Embedded, writer string) (*jetlog.Log, error) {
