@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/errors"
-	"github.com/go-json-experiment/json"
 )
 
 // Message is a NATS message without NATS.
@@ -44,7 +43,11 @@ func Encode(f FleetID, e *Event) (Message, error) {
 	}
 	h := e.header(typ)
 	m := Message{Subject: e.Chain.Subject(f), Header: h.message(), Data: data}
-	if _, err := decodeMessage(m, &h); err != nil {
+	check := decodeMessage
+	if _, unknown := e.Body.(Unknown); !unknown && e.Data == nil {
+		check = decodeEnvelope // what was marshalled just now need not be read again
+	}
+	if _, err := check(m, &h); err != nil {
 		return Message{}, errors.Wrapf(err, "encode %s on %s", e.Kind(), e.Chain)
 	}
 	return m, nil
@@ -63,8 +66,13 @@ func encodeBody(e *Event) (typ string, data []byte, err error) {
 		if e.Data != nil {
 			return b.kind().Type(), e.Data, nil
 		}
-		data, err = json.Marshal(b, json.Deterministic(true))
-		return b.kind().Type(), data, err
+		typ = b.kind().Type()
+		known := types[typ]
+		if known.chains&on(e.Chain.Kind()) == 0 {
+			return "", nil, errors.Newf("it does not belong on a %s's chain", e.Chain.Kind())
+		}
+		data, err = known.encode(b)
+		return typ, data, err
 	}
 }
 
@@ -138,6 +146,14 @@ func Read(m Message, seq Seq) Record {
 const maxReason = 512
 
 func decodeMessage(m Message, h *header) (e Event, err error) {
+	if e, err = decodeEnvelope(m, h); err != nil {
+		return e, err
+	}
+	return e, e.decodeBody(h.value[fieldType], m.Data)
+}
+
+// decodeEnvelope decodes all but the body.
+func decodeEnvelope(m Message, h *header) (e Event, err error) {
 	if len(m.Data) > MaxSize {
 		return e, errors.Mark(errors.Newf("%d bytes, at most %d are allowed", len(m.Data), MaxSize), ErrTooLarge)
 	}
@@ -154,10 +170,7 @@ func decodeMessage(m Message, h *header) (e Event, err error) {
 	if e.Chain, err = ParseChain(chain); err != nil {
 		return e, err
 	}
-	if err := e.decodeHeader(h); err != nil {
-		return e, err
-	}
-	return e, e.decodeBody(h.value[fieldType], m.Data)
+	return e, e.decodeHeader(h)
 }
 
 func (e *Event) decodeHeader(h *header) (err error) {

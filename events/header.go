@@ -102,10 +102,11 @@ const MaxHeaderSize = 8 << 10
 
 // message returns the headers as a message has them.
 func (h *header) message() map[string][]string {
-	m := make(map[string][]string, len(h.value))
-	for f, v := range h.value {
+	values := h.value                                           // one allocation for all
+	m := make(map[string][]string, len(h.value)+len(h.extra)+2) // room for the broker's
+	for f, v := range values {
 		if v != "" {
-			m[fieldNames[f]] = []string{v}
+			m[fieldNames[f]] = values[f : f+1 : f+1]
 		}
 	}
 	for _, x := range h.extra {

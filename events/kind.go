@@ -102,50 +102,51 @@ func (Undecodable) kind() Kind      { return "" }
 // catalogue holds every kind of event: the chains it may be written on, and its
 // decoder.
 var catalogue = []*entry{
-	{KindDeclared, on(OfServer), decode[Declared]},
-	{KindUpdated, on(OfServer), decode[Updated]},
-	{KindUpdateSettled, on(OfServer), decode[UpdateSettled]},
-	{KindUpdateRolledBack, on(OfServer), decode[UpdateRolledBack]},
-	{KindEnabled, on(OfServer), decode[Enabled]},
-	{KindDisabled, on(OfServer), decode[Disabled]},
-	{KindWithdrawn, on(OfServer), decode[Withdrawn]},
-	{KindRejected, on(OfServer, OfFleet), decode[Rejected]},
-	{KindRestartRequested, on(OfServer), decode[RestartRequested]},
-	{KindStartRequested, on(OfServer), decode[StartRequested]},
-	{KindStopRequested, on(OfServer), decode[StopRequested]},
-	{KindMoveRequested, on(OfServer), decode[MoveRequested]},
-	{KindAssigned, on(OfInstance), decode[Assigned]},
-	{KindConnecting, on(OfInstance), decode[Connecting]},
-	{KindConnected, on(OfInstance), decode[Connected]},
-	{KindToolsListed, on(OfInstance), decode[ToolsListed]},
-	{KindResourcesListed, on(OfInstance), decode[ResourcesListed]},
-	{KindPromptsListed, on(OfInstance), decode[PromptsListed]},
-	{KindDegraded, on(OfInstance), decode[Degraded]},
-	{KindRecovered, on(OfInstance), decode[Recovered]},
-	{KindFailed, on(OfInstance), decode[Failed]},
-	{KindRestartScheduled, on(OfInstance), decode[RestartScheduled]},
-	{KindRestarted, on(OfInstance), decode[Restarted]},
-	{KindAuthRequired, on(OfInstance), decode[AuthRequired]},
-	{KindParked, on(OfInstance), decode[Parked]},
-	{KindStopping, on(OfInstance), decode[Stopping]},
-	{KindStopped, on(OfInstance), decode[HasStopped]},
-	{KindReleased, on(OfInstance), decode[Released]},
-	{KindLost, on(OfInstance, OfWorker), decode[Lost]},
-	{KindJoined, on(OfWorker), decode[Joined]},
-	{KindLeft, on(OfWorker), decode[Left]},
-	{KindDraining, on(OfWorker), decode[Draining]},
-	{KindCordoned, on(OfWorker), decode[Cordoned]},
-	{KindUncordoned, on(OfWorker), decode[Uncordoned]},
-	{KindFrozen, on(OfFleet), decode[Frozen]},
-	{KindUnfrozen, on(OfFleet), decode[Unfrozen]},
-	{KindSourceFailed, on(OfFleet), decode[SourceFailed]},
-	{KindDiscovered, on(OfFleet), decode[Discovered]},
-	{KindLedBy, on(OfFleet), decode[LedBy]},
+	{KindDeclared, on(OfServer), encode[Declared], decode[Declared]},
+	{KindUpdated, on(OfServer), encode[Updated], decode[Updated]},
+	{KindUpdateSettled, on(OfServer), encode[UpdateSettled], decode[UpdateSettled]},
+	{KindUpdateRolledBack, on(OfServer), encode[UpdateRolledBack], decode[UpdateRolledBack]},
+	{KindEnabled, on(OfServer), encode[Enabled], decode[Enabled]},
+	{KindDisabled, on(OfServer), encode[Disabled], decode[Disabled]},
+	{KindWithdrawn, on(OfServer), encode[Withdrawn], decode[Withdrawn]},
+	{KindRejected, on(OfServer, OfFleet), encode[Rejected], decode[Rejected]},
+	{KindRestartRequested, on(OfServer), encode[RestartRequested], decode[RestartRequested]},
+	{KindStartRequested, on(OfServer), encode[StartRequested], decode[StartRequested]},
+	{KindStopRequested, on(OfServer), encode[StopRequested], decode[StopRequested]},
+	{KindMoveRequested, on(OfServer), encode[MoveRequested], decode[MoveRequested]},
+	{KindAssigned, on(OfInstance), encode[Assigned], decode[Assigned]},
+	{KindConnecting, on(OfInstance), encode[Connecting], decode[Connecting]},
+	{KindConnected, on(OfInstance), encode[Connected], decode[Connected]},
+	{KindToolsListed, on(OfInstance), encode[ToolsListed], decode[ToolsListed]},
+	{KindResourcesListed, on(OfInstance), encode[ResourcesListed], decode[ResourcesListed]},
+	{KindPromptsListed, on(OfInstance), encode[PromptsListed], decode[PromptsListed]},
+	{KindDegraded, on(OfInstance), encode[Degraded], decode[Degraded]},
+	{KindRecovered, on(OfInstance), encode[Recovered], decode[Recovered]},
+	{KindFailed, on(OfInstance), encode[Failed], decode[Failed]},
+	{KindRestartScheduled, on(OfInstance), encode[RestartScheduled], decode[RestartScheduled]},
+	{KindRestarted, on(OfInstance), encode[Restarted], decode[Restarted]},
+	{KindAuthRequired, on(OfInstance), encode[AuthRequired], decode[AuthRequired]},
+	{KindParked, on(OfInstance), encode[Parked], decode[Parked]},
+	{KindStopping, on(OfInstance), encode[Stopping], decode[Stopping]},
+	{KindStopped, on(OfInstance), encode[HasStopped], decode[HasStopped]},
+	{KindReleased, on(OfInstance), encode[Released], decode[Released]},
+	{KindLost, on(OfInstance, OfWorker), encode[Lost], decode[Lost]},
+	{KindJoined, on(OfWorker), encode[Joined], decode[Joined]},
+	{KindLeft, on(OfWorker), encode[Left], decode[Left]},
+	{KindDraining, on(OfWorker), encode[Draining], decode[Draining]},
+	{KindCordoned, on(OfWorker), encode[Cordoned], decode[Cordoned]},
+	{KindUncordoned, on(OfWorker), encode[Uncordoned], decode[Uncordoned]},
+	{KindFrozen, on(OfFleet), encode[Frozen], decode[Frozen]},
+	{KindUnfrozen, on(OfFleet), encode[Unfrozen], decode[Unfrozen]},
+	{KindSourceFailed, on(OfFleet), encode[SourceFailed], decode[SourceFailed]},
+	{KindDiscovered, on(OfFleet), encode[Discovered], decode[Discovered]},
+	{KindLedBy, on(OfFleet), encode[LedBy], decode[LedBy]},
 }
 
 type entry struct {
 	kind   Kind
 	chains uint8
+	encode func(Body) ([]byte, error)
 	decode func([]byte) (Body, error)
 }
 
@@ -164,6 +165,14 @@ func on(kinds ...ChainKind) (set uint8) {
 		set |= 1 << k
 	}
 	return set
+}
+
+func encode[T Body](b Body) ([]byte, error) {
+	body, ok := b.(T)
+	if !ok {
+		return nil, errors.Newf("a %T is no %T", b, body)
+	}
+	return json.Marshal(&body, json.Deterministic(true))
 }
 
 func decode[T Body](data []byte) (Body, error) {

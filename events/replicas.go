@@ -42,6 +42,9 @@ func (r Replicas) MarshalJSONTo(enc *jsontext.Encoder) error {
 	case 0:
 		return enc.WriteToken(jsontext.Int(1))
 	default:
+		if r < 0 || r > MaxReplicas {
+			return errors.Newf("replicas %d are out of range", int(r))
+		}
 		return enc.WriteToken(jsontext.Int(int64(r)))
 	}
 }

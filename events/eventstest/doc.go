@@ -58,4 +58,5 @@ func init() {
 	ats.Register()
 	hurryElections()
 	serveIfChild()
+	sweepStores()
 }

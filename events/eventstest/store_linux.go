@@ -1,8 +1,13 @@
 package eventstest
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,7 +28,7 @@ func newStore(t testing.TB) string {
 	if err := unix.Statfs(sharedMemory, &fs); err != nil || fs.Type != unix.TMPFS_MAGIC || fs.Bavail*uint64(fs.Bsize) < enoughMemory {
 		return t.TempDir()
 	}
-	dir, err := os.MkdirTemp(sharedMemory, "eventstest-") //nolint:usetesting // a test's own folder is on a disk
+	dir, err := os.MkdirTemp(sharedMemory, fmt.Sprintf("%s%d-", storePrefix, os.Getpid())) //nolint:usetesting // a test's own folder is on a disk
 	if err != nil {
 		return t.TempDir()
 	}
@@ -33,4 +38,28 @@ func newStore(t testing.TB) string {
 		}
 	})
 	return dir
+}
+
+// storePrefix begins the name of a store; the process that it belongs to follows.
+const storePrefix = "eventstest-"
+
+// sweepStores removes what tests left in memory that were killed or timed out:
+// stores of processes that are gone. Those of other containers, whose processes
+// cannot be seen, are safe for an hour.
+func sweepStores() {
+	entries, err := os.ReadDir(sharedMemory)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		rest, ours := strings.CutPrefix(e.Name(), storePrefix)
+		pid, _, _ := strings.Cut(rest, "-")
+		info, err := e.Info()
+		if !ours || err != nil || time.Since(info.ModTime()) < time.Hour {
+			continue
+		}
+		if n, err := strconv.Atoi(pid); err == nil && unix.Kill(n, 0) == unix.ESRCH {
+			_ = os.RemoveAll(filepath.Join(sharedMemory, e.Name())) // the next process tries again
+		}
+	}
 }

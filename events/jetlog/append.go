@@ -2,7 +2,6 @@ package jetlog
 
 import (
 	"context"
-	"maps"
 	"strconv"
 	"time"
 
@@ -101,9 +100,10 @@ type outcome struct {
 }
 
 // publish stores a message whose subject must end at the expected sequence. The
-// id is both its ce-id and its key in the duplicate window.
+// id is both its ce-id and its key in the duplicate window. Headers of the
+// broker are added to the message.
 func (l *Log) publish(ctx context.Context, s jetstream.Stream, m events.Message, id string, expected events.Seq) (outcome, error) {
-	msg := &nats.Msg{Subject: m.Subject, Header: maps.Clone(m.Header), Data: m.Data}
+	msg := &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
 	msg.Header[jetstream.MsgIDHeader] = []string{id}
 	msg.Header[jetstream.ExpectedLastSubjSeqHeader] = []string{strconv.FormatUint(uint64(expected), 10)}
 	p := publication{log: l, stream: s, msg: msg, id: id, expected: expected}

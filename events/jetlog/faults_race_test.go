@@ -221,7 +221,11 @@ func raceWhile(ctx context.Context, t *testing.T, logs []eventstest.Log, chains 
 	}
 	meanwhile(&r) // in this goroutine, since it may end the test
 	wg.Wait()
-	r.check(t, eventstest.Stored(t, logs[0], before.Seq))
+	after, err := logs[0].Head(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.check(t, read(t, logs[0].Follow(ctx, before.Seq, &jetlog.FollowOptions{Until: after.Seq})))
 }
 
 // raced counts the chains of races: each begins empty.

@@ -94,14 +94,11 @@ func (s *Secrets) create(ctx context.Context, key string, value []byte) error {
 // Adopt makes the identity that of the fleet, if the fleet has none. If it has
 // another one, the error is marked [ErrOtherRecipient].
 func (s *Secrets) Adopt(ctx context.Context, id *Identity) error {
-	if _, err := s.once(ctx, recipientKey, []byte(id.Recipient())); err != nil {
+	there, err := s.once(ctx, recipientKey, []byte(id.Recipient()))
+	if err != nil {
 		return errors.Wrap(err, "store the fleet's recipient")
 	}
-	r, err := s.Recipient(ctx)
-	if err != nil {
-		return err
-	}
-	if r != id.Recipient() {
+	if r := string(there); r != id.Recipient() {
 		return errors.Mark(errors.Newf("the fleet's secrets are encrypted to %s, but this host has the %s: copy the identity file of a host that has the right one",
 			r, id), ErrOtherRecipient)
 	}
@@ -125,14 +122,19 @@ func (s *Secrets) Recipient(ctx context.Context) (string, error) {
 // once returns the value of a key that is written once in the fleet's life: the
 // one that is there, or the one given.
 func (s *Secrets) once(ctx context.Context, key string, value []byte) ([]byte, error) {
-	there, err := s.load(ctx, key)
-	if !errors.Is(err, jetstream.ErrKeyNotFound) {
-		return there, err
+	for {
+		there, err := s.load(ctx, key)
+		if !errors.Is(err, jetstream.ErrKeyNotFound) {
+			return there, err
+		}
+		if err := s.create(ctx, key, value); !errors.Is(err, jetstream.ErrKeyExists) {
+			return value, err
+		}
+		// Someone else was faster; replicas tell so a little before they have it.
+		if err := pause(ctx, retryPause); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.create(ctx, key, value); err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
-		return nil, err
-	}
-	return s.load(ctx, key) // someone else may have been faster
 }
 
 // sealed is a stored value.
@@ -198,6 +200,10 @@ func (s *Secrets) put(ctx context.Context, r SecretRef, value string) (SecretRef
 			return r, err
 		}
 		// It was stored meanwhile, by us or by someone else: which value is it?
+		// Replicas tell so a little before they have it.
+		if err := pause(ctx, retryPause); err != nil {
+			return r, err
+		}
 	}
 }
 

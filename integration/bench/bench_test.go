@@ -59,7 +59,7 @@ func connect(t *testing.T, e *jetlog.Embedded) *nats.Conn {
 
 func open(t *testing.T, nc *nats.Conn, fleet events.FleetID) *jetlog.Log {
 	t.Helper()
-	l, err := jetlog.Open(t.Context(), nc, fleet, nil)
+	l, err := jetlog.Open(t.Context(), nc, fleet, &jetlog.Options{MaxBytes: 2 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,11 +23,11 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 	}
 	last, err := f.declare(ctx)
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return err
 	}
 	r, err := kvview.Open(ctx, f.controller.Conn(), f.Fleet, &kvview.ReaderOptions{Logger: f.Logger})
 	if err != nil {
-		return unlessEnded(ctx, err)
+		return err
 	}
 	reading, stop := context.WithCancel(ctx)
 	read := make(chan struct{})
@@ -40,7 +40,7 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 		<-read
 	}()
 	if err := r.Wait(ctx, last); err != nil {
-		return unlessEnded(ctx, errors.Wrap(err, "wait for the views"))
+		return errors.Wrap(err, "wait for the views")
 	}
 	if err := f.record(folder); err != nil {
 		return err
@@ -51,14 +51,6 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 	fmt.Fprintln(out, "stop it with Ctrl-C")
 	f.watch(ctx, r)
 	return nil
-}
-
-// unlessEnded returns no error where the end of the context is the reason.
-func unlessEnded(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 // flag is what other commands need to find a fleet that is not the default.

@@ -83,6 +83,9 @@ func Run(ctx context.Context, o *Options) (err error) {
 	defer stopTelemetry()
 	f, err := start(ctx, o, h)
 	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return nil // stopped before it was up
+		}
 		return err
 	}
 	defer func() { err = errors.CombineErrors(err, folder.Forget()) }()

@@ -88,9 +88,6 @@ func live(ctx context.Context, log *jetlog.Log, folder *jetlog.Folder, p worker.
 func incarnate(ctx context.Context, log *jetlog.Log, h jetlog.Holder, p worker.Parts, o *worker.Options) error {
 	lease, err := log.Acquire(ctx, "worker."+string(o.ID), h, nil)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
 		return err
 	}
 	p.Lease = lease

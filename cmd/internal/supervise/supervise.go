@@ -23,7 +23,8 @@ import (
 type Part struct {
 	// Name is for errors.
 	Name string
-	// Run blocks until ctx ends, then returns nil, or until a fault.
+	// Run blocks until ctx ends, then returns nil or the context's error, or until
+	// a fault.
 	Run func(ctx context.Context) error
 	// StopWithin is how long Run may take to return once its context ended
 	// (default 2 s).
@@ -98,6 +99,9 @@ func (r *running) stop(limit time.Duration) error {
 	defer late.Stop()
 	select {
 	case err := <-r.done:
+		if errors.Is(err, context.Canceled) {
+			return nil
+		}
 		return errors.Wrapf(err, "stop the %s", r.Name)
 	case <-late.C:
 		return errors.Mark(errors.Newf("the %s did not stop within %v", r.Name, limit), ErrOverrun)

@@ -39,6 +39,20 @@ func TestStopsInReverseOrder(t *testing.T) {
 	})
 }
 
+func TestThePartsOwnContextIsNoFault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		err := supervise.Run(ctx, 0, supervise.Part{Name: "worker", Run: func(ctx context.Context) error {
+			<-ctx.Done()
+			return errors.Wrap(ctx.Err(), "wait")
+		}})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAFaultStopsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("no more disk")
