@@ -61,7 +61,7 @@ type natsLogger struct {
 
 func (l *natsLogger) write(level slog.Level, format string, v []any) {
 	if ctx := context.Background(); l.log.Enabled(ctx, level) {
-		l.log.Log(ctx, level, "nats-server", "err", fmt.Sprintf(format, v...))
+		l.log.Log(ctx, level, "nats-server: "+fmt.Sprintf(format, v...)) //nolint:sloglint // the server's own words
 	}
 }
 

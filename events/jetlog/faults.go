@@ -3,6 +3,7 @@ package jetlog
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cockroachdb/errors"
@@ -62,11 +63,26 @@ func (l *Log) explain(err error) error {
 	case isTimeout(err):
 		// NATS reports a missing permission apart from the request, which then
 		// has no answer.
-		if last := l.nc.LastError(); last != nil && isPermission(last) {
+		if last := l.nc.LastError(); last != nil && isPermission(last) && l.denials.isNew(last) {
 			return errors.Mark(errors.Wrapf(err, "%s", strings.TrimPrefix(last.Error(), "nats: ")), ErrNotPermitted)
 		}
 	}
 	return err
+}
+
+// denials tells a new report of a missing permission from the last one, which a
+// connection keeps for ever.
+type denials struct {
+	mu   sync.Mutex
+	last error
+}
+
+func (d *denials) isNew(err error) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.last == err //nolint:errorlint // whether it is the same report, not the same kind
+	d.last = err
+	return !known
 }
 
 func (l *Log) noJetStream(err error) error {
@@ -97,7 +113,7 @@ func passes(err error) bool {
 	switch {
 	case errors.IsAny(err, ErrNotPermitted, ErrNoJetStream, events.ErrHistoryRegressed), isFull(err):
 		return false
-	case errors.IsAny(err, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected):
+	case errors.IsAny(err, nats.ErrNoResponders, nats.ErrReconnectBufExceeded, nats.ErrDisconnected, jetstream.ErrNoStreamResponse):
 		return true
 	}
 	return isTimeout(err) || isTemporary(err)

@@ -58,6 +58,7 @@ type Log struct {
 
 	history    events.LogID // at the time of Open
 	anchor     anchor
+	denials    denials
 	deviations []Deviation
 	skipped    counter
 }
@@ -119,6 +120,7 @@ func Open(ctx context.Context, nc *nats.Conn, fleet events.FleetID, o *Options) 
 		return nil, errors.Wrap(err, "open log")
 	}
 	l := &Log{nc: nc, js: js, fleet: fleet, o: o.withDefaults()}
+	l.denials.last = nc.LastError()
 	if err := l.openStreams(ctx); err != nil {
 		return nil, errors.Wrapf(err, "open log of fleet %s", fleet)
 	}
