@@ -167,10 +167,14 @@ func TestCallOfADeferredToolGivesUp(t *testing.T) {
 		for range maxFailures {
 			f.tell(events.InstanceChain("git", "0"), crash, events.RestartScheduled{})
 		}
+		begun := time.Now()
 		err := <-done
 		var e *CallError
 		if !errors.Is(err, ErrNotExecuted) || !errors.As(err, &e) || e.Failure.Code != events.StartupCrash {
 			t.Errorf("got %v, want not executed for the crash", err)
+		}
+		if d := time.Since(begun); d != 0 {
+			t.Errorf("it waited %v after the last failure", d)
 		}
 		if len(o.calls()) != 0 {
 			t.Errorf("sent %v", o.calls())
@@ -251,7 +255,7 @@ func TestOutcomes(t *testing.T) {
 		{"out of time", callwire.Error{Outcome: callwire.Unknown, Failure: events.NewFailure(events.CallTimeout, events.PhaseRun, "")}, true, ErrUnknownOutcome, 1},
 		{"failed", callwire.Error{Outcome: callwire.Failed, Failure: failure, RPCCode: -32050, RPCData: jsontext.Value(`{"a":1}`)}, true, ErrFailed, 1},
 		{"cancelled", callwire.Error{Outcome: callwire.Cancelled, Failure: failure}, true, ErrCancelled, 1},
-		{"no such tool there", callwire.Error{Outcome: callwire.NotExecuted, Failure: failure, RPCCode: -32602}, true, ErrNotExecuted, 1},
+		{"no such tool there", callwire.Error{Outcome: callwire.NotExecuted, Failure: events.NewFailure(events.ConnectionLost, events.PhaseRun, ""), RPCCode: -32602}, true, ErrNotExecuted, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -368,6 +372,30 @@ func TestCallOutOfTime(t *testing.T) {
 		_, err := s.Call(ctx, "git__log", nil)
 		if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// R22
+func TestChangesAreOfTools(t *testing.T) {
+	bubble(t, func(t *testing.T, f *scene, _ *owners, s *Session) {
+		signalled := func() bool {
+			select {
+			case <-s.Changes():
+				return true
+			default:
+				return false
+			}
+		}
+		f.tell(events.WorkerChain("w"), events.Joined{})
+		f.connecting("git", "0", "w")
+		if signalled() {
+			t.Error("signalled, though the list is what it was")
+		}
+		f.list("git", "0", "log")
+		f.tell(events.InstanceChain("git", "0"), events.Failed{Failure: events.NewFailure(events.Killed, events.PhaseRun, "")})
+		if !signalled() || signalled() {
+			t.Error("want one signal for two changes")
 		}
 	})
 }

@@ -141,11 +141,15 @@ func TestChoiceOfInstance(t *testing.T) {
 		*c = *n
 		return c.lists["git"].instance
 	}
+	for _, n := range []events.InstanceID{"0", "1", "2"} {
+		v := &viewpoint{chooser: chooser{session: "s", host: "w" + events.WorkerID(n)}}
+		if got := used(v, &catalogue{}); got != n {
+			t.Errorf("a session on w%s uses instance %s", n, got)
+		}
+	}
 	near := &viewpoint{chooser: chooser{session: "s", host: "w1"}}
 	c := &catalogue{}
-	if got := used(near, c); got != "1" {
-		t.Errorf("a session on w1 uses instance %s", got)
-	}
+	used(near, c)
 	f.tell(events.InstanceChain("git", "1"), events.Failed{Failure: events.NewFailure(events.Killed, events.PhaseRun, "")})
 	other := used(near, c)
 	if other == "1" {

@@ -231,29 +231,11 @@ func followWhileOthersWrite(p *probe) {
 	const writers, each = 3, 30
 	before := p.head().Seq
 	last := newID()
-	follow := func(l Log, after events.Seq) (all []events.Record) {
-		v := events.NewVerifier(after, nil)
-		for r, err := range l.Follow(p.ctx, after, nil) {
-			if err == nil {
-				err = v.Advance(&r)
-			}
-			if err != nil {
-				p.Errorf("after %d: %v", after, err)
-				return all
-			}
-			if all = append(all, r); r.ID == last {
-				return all
-			}
-		}
-		p.Errorf("after %d: the end came after %d events", after, len(all))
-		return all
-	}
-
 	var writing, following sync.WaitGroup
 	live := make([][]events.Record, 3)
 	for i := range live {
 		l := p.another(i)
-		following.Go(func() { live[i] = follow(l, before) })
+		following.Go(func() { live[i] = p.followTo(l, before, last) })
 	}
 	shared := p.chain()
 	for i := range writers {
@@ -294,9 +276,29 @@ func followWhileOthersWrite(p *probe) {
 		p.same("what a follower saw", whole, all)
 	}
 	for i := 0; i < len(whole); i += 9 {
-		p.same("the rest", whole[i+1:], follow(p.another(2), whole[i].Seq))
+		p.same("the rest", whole[i+1:], p.followTo(p.another(2), whole[i].Seq, last))
 	}
 	if n := len(slices.DeleteFunc(whole, func(r events.Record) bool { return r.Chain == shared })); n != writers*each+1 {
 		p.Errorf("%d events beside those of the shared chain, not %d", n, writers*each+1)
 	}
+}
+
+// followTo follows up to the event of that id, and verifies on its own.
+func (p *probe) followTo(l Log, after events.Seq, last events.EventID) (all []events.Record) {
+	p.Helper()
+	v := events.NewVerifier(after, nil)
+	for r, err := range l.Follow(p.ctx, after, nil) {
+		if err == nil {
+			err = v.Advance(&r)
+		}
+		if err != nil {
+			p.Errorf("after %d: %v", after, err)
+			return all
+		}
+		if all = append(all, r); r.ID == last {
+			return all
+		}
+	}
+	p.Errorf("after %d: the end came after %d events", after, len(all))
+	return all
 }

@@ -192,7 +192,7 @@ func TestEmbeddedLogs(t *testing.T) {
 		Logger: slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	shutdown(t, e)
-	if s := b.String(); !strings.Contains(s, "level=DEBUG msg=nats-server err=\"Server is ready\"") || strings.Contains(s, canary) {
+	if s := b.String(); !strings.Contains(s, "level=DEBUG msg=\"nats-server: Starting nats-server\"") || strings.Contains(s, canary) {
 		t.Errorf("the log is:\n%s", s)
 	}
 }

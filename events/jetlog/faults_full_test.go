@@ -107,8 +107,9 @@ func edit(ctx context.Context, t *testing.T, l *jetlog.Log, change func(c *jetst
 // fill makes the event stream full as it is.
 func fill(t *testing.T, l *jetlog.Log) {
 	t.Helper()
-	raise(t.Context(), t, l, int64(head(t.Context(), t, l).Bytes)+100)
-	if _, err := l.Append(t.Context(), move(events.ServerChain("last"), 1), events.Tip{}); !errors.Is(err, events.ErrHistoryFull) {
+	ctx := limit(t)
+	raise(ctx, t, l, int64(head(ctx, t, l).Bytes)+100)
+	if _, err := l.Append(ctx, move(events.ServerChain("last"), 1), events.Tip{}); !errors.Is(err, events.ErrHistoryFull) {
 		t.Fatalf("error %v, not ErrHistoryFull", err)
 	}
 }
@@ -116,6 +117,6 @@ func fill(t *testing.T, l *jetlog.Log) {
 func TestAServerWithoutStorageSaysThatTheHistoryIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := eventstest.NewServer(t, &eventstest.ServerOptions{MaxStore: smallHistory})
-		exhaust(t.Context(), t, open(t, s.Connect("client"), &jetlog.Options{MaxBytes: -1}))
+		exhaust(limit(t), t, open(t, s.Connect("client"), &jetlog.Options{MaxBytes: -1}))
 	})
 }
