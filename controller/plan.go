@@ -58,7 +58,8 @@ const PlanActor = "system:plan"
 // is not wanted, is commanded to stop, and released after its owner said
 // stopped. Only then is it assigned anew, with the next epoch. An owner that
 // left, was lost, or joined with a new incarnation has nothing that runs: its
-// instances are released or lost at once.
+// instances are released or lost at once. An update is settled when what replaces
+// works wherever it is wanted.
 //
 // The history must be a whole prefix of the log, and commands at most older than
 // it: then no decision undoes one of a controller that has seen more.
@@ -125,6 +126,33 @@ func (p *planner) server(s *projections.Server, instances []*projections.Instanc
 	for _, n := range slices.Sorted(maps.Keys(missing)) {
 		p.assign(s, n, missing[n])
 	}
+	p.settle(s, wanted, instances)
+}
+
+// settle ends an update whose replacement works wherever it is wanted, which may
+// be nowhere.
+func (p *planner) settle(s *projections.Server, wanted map[events.InstanceID]events.WorkerID, instances []*projections.Instance) {
+	if s.Update == nil {
+		return
+	}
+	working := 0
+	for _, i := range instances {
+		if _, ok := wanted[i.Instance]; ok && i.State.Owned() && i.State.Working() && i.Generation >= s.Update.Seq {
+			working++
+		}
+	}
+	if working < len(wanted) {
+		return
+	}
+	cause := p.view.origins[events.ServerChain(s.ID)]
+	p.decide(Append{
+		Event: events.Event{
+			// The request's id stays that of the update alone.
+			Chain: events.ServerChain(s.ID), Body: events.UpdateSettled{}, Actor: PlanActor,
+			Cause: string(cause.ID), Trace: cause.Trace,
+		},
+		Tip: s.Tip,
+	})
 }
 
 // wanted returns the instances that there should be, each with the only worker

@@ -114,6 +114,8 @@ func TestPlanOfAHandover(t *testing.T) {
 				{"instance.s.0 after 9: released epoch 1 by id-8"},
 				{"instance.s.0 after 10: assigned epoch 2 to b (b-1) by id-8", "a/s/0 purged up to 2"},
 				{"b/s/0 after 0: running epoch 2 generation 8 restart 0 for b-1 by id-11"},
+				nil,
+				{"server.s after 8: update-settled epoch 0 by id-8"},
 			},
 		},
 		"left": {

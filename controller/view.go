@@ -33,7 +33,7 @@ func (v *View) Apply(r events.Record) bool {
 		return false
 	}
 	switch r.Body.(type) {
-	case events.HasStopped, events.Released:
+	case events.HasStopped, events.Released, events.ToolsListed:
 		return true // it can be planned on, but nothing goes back to it
 	default:
 	}
@@ -54,6 +54,9 @@ func (v *View) decisive(r *events.Record) bool {
 		switch r.Body.(type) {
 		case events.Assigned, events.HasStopped, events.Released, events.Lost:
 			return true
+		case events.ToolsListed:
+			s := v.History.Server(r.Chain.Server())
+			return s != nil && s.Update != nil // which it may settle
 		default:
 			return false
 		}

@@ -126,6 +126,10 @@ type Placement struct {
 // RestartPolicy says when a server that died is started again: after
 // min(InitialDelay × Multiplier^n, MaxDelay) plus 0 to 20 % jitter, at most
 // MaxRestartAttempts times in a row.
+//
+// A server without one is started again at once, then after 0.5, 1, 2 and 4 s;
+// 30 s of being ready begin that anew. After that it is parked, and a remote
+// server that once worked is tried quietly, from every 15 s to every 5 min.
 type RestartPolicy struct {
 	InitialDelayMs     *int64   `json:"initialDelayMs,omitzero"`     // default 1 000
 	MaxDelayMs         *int64   `json:"maxDelayMs,omitzero"`         // default 30 000

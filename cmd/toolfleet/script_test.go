@@ -48,6 +48,7 @@ func TestScripts(t *testing.T) {
 			"status":     status,
 			"attachable": attachable,
 			"listed":     listed,
+			"settled":    settled,
 			"joined":     joined,
 			"attach":     attach,
 		},
@@ -102,6 +103,13 @@ func attach(ts *testscript.TestScript, _ bool, _ []string) {
 // listed waits until a tool is in the list: listed NAME.
 func listed(ts *testscript.TestScript, _ bool, args []string) {
 	eventually(ts, args[0], func() bool { return says(ts, args[0], "tools") })
+}
+
+// settled waits until a server's update is settled: settled SERVER.
+func settled(ts *testscript.TestScript, _ bool, args []string) {
+	eventually(ts, args[0], func() bool {
+		return says(ts, `"kind":"update-settled","chain":"server.`+args[0]+`"`, "events", "-o", "json")
+	})
 }
 
 // joined waits until a worker is in a fleet's history: joined FLEET WORKER.

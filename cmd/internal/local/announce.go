@@ -42,6 +42,13 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 	if err := r.Wait(ctx, last); err != nil {
 		return errors.Wrap(err, "wait for the views")
 	}
+	if last, err = f.withdraw(ctx, r); err != nil {
+		return err
+	}
+	if err := r.Wait(ctx, last); err != nil {
+		return errors.Wrap(err, "wait for the views")
+	}
+	close(f.declared)
 	if err := f.record(folder); err != nil {
 		return err
 	}

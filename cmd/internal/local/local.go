@@ -4,8 +4,9 @@
 // It reads the configuration first, so that a file that cannot be read starts
 // nothing. Then it starts the parts in that order, declares the servers of the
 // file, and records where it listens, so that other commands find it, once the
-// fleet's views show them. It only declares: a server that the file no longer
-// has stays.
+// fleet's views show them. The worker begins only then, so that it starts nothing
+// of an earlier file. A server that an earlier start took from the same file, and
+// that is not in it any more, is withdrawn; all others stay.
 //
 // The state folder's lock makes sure that one process runs a user's fleet at a
 // time. When the context ends, or a part fails, everything is stopped in the
@@ -92,7 +93,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	all := []supervise.Part{parts.Running(f.nats), parts.Connected(f.worker), parts.Connected(f.controller)}
 	all = append(all, parts.ControlPlane(f.controller, h)...)
 	all = append(all,
-		parts.Worker(f.worker, h, &parts.WorkerOptions{Drain: drain, LastWords: lastWords, StopWithin: workerStopsIn}),
+		f.once(parts.Worker(f.worker, h, &parts.WorkerOptions{Drain: drain, LastWords: lastWords, StopWithin: workerStopsIn})),
 		supervise.Part{Name: "announcer", StopWithin: announcerStops, Run: func(ctx context.Context) error {
 			return f.announce(ctx, folder)
 		}})
@@ -106,11 +107,27 @@ type fleet struct {
 	url  string
 	// Two logs, because what they append tells who wrote it.
 	controller, worker *jetlog.Log
+	// declared is closed when the fleet's views show what the file asks for.
+	declared chan struct{}
+}
+
+// once lets a part begin when the servers are declared.
+func (f *fleet) once(p supervise.Part) supervise.Part {
+	run := p.Run
+	p.Run = func(ctx context.Context) error {
+		select {
+		case <-f.declared:
+			return run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return p
 }
 
 // start starts the server and opens the logs.
 func start(ctx context.Context, o *Options, h *parts.Host) (_ *fleet, err error) {
-	f := &fleet{Options: o}
+	f := &fleet{Options: o, declared: make(chan struct{})}
 	f.nats, f.url, err = parts.Embedded(ctx, h, &o.NATS)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/cockroachdb/errors"
@@ -12,12 +13,18 @@ import (
 	"github.com/toolfleet/toolfleet/controller/client"
 	"github.com/toolfleet/toolfleet/controller/discovery"
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/projections/kvview"
 )
 
 // Servers are servers to declare, and what is to be said about where they come
 // from.
 type Servers struct {
 	entries []discovery.Entry
+	// kept are ids that the source names, but that are not declared: their
+	// servers stay what they are.
+	kept []events.ServerID
+	// source is where all of them come from.
+	source events.Source
 	// notes are about the file, one a line.
 	notes []string
 }
@@ -29,8 +36,9 @@ func FromFile(path string) (Servers, error) {
 	if err != nil {
 		return Servers{}, err
 	}
-	s := Servers{entries: f.Entries}
+	s := Servers{entries: f.Entries, source: events.Source{Provider: discovery.Provider, Path: f.Path}}
 	for _, r := range f.Rejected {
+		s.kept = append(s.kept, r.ID)
 		s.notes = append(s.notes, fmt.Sprintf("%s:%d: left out: %v", path, r.Line, &r))
 	}
 	for _, w := range f.Warnings {
@@ -51,13 +59,24 @@ func Example() (Servers, error) {
 	if err != nil {
 		return Servers{}, errors.Wrap(err, "find this program, which is the example server")
 	}
-	return Servers{entries: []discovery.Entry{{
+	source := events.Source{Provider: "example", Name: "Example"}
+	return Servers{source: source, entries: []discovery.Entry{{
 		ID: ExampleID,
 		Definition: events.Definition{
-			Command: program, Args: []string{"example-server"},
-			Source: &events.Source{Provider: "example", Name: "Example"},
+			Command: program, Args: []string{"example-server"}, Source: &source,
 		},
 	}}}, nil
+}
+
+// has says whether the source names that server.
+func (s *Servers) has(id events.ServerID) bool {
+	return slices.Contains(s.kept, id) ||
+		slices.ContainsFunc(s.entries, func(e discovery.Entry) bool { return e.ID == id })
+}
+
+// declaredBefore says whether a definition came from the same source.
+func (s *Servers) declaredBefore(d *events.Definition) bool {
+	return d.Source != nil && d.Source.Provider == s.source.Provider && d.Source.Path == s.source.Path
 }
 
 // names returns the servers' ids for people.
@@ -69,6 +88,32 @@ func (s *Servers) names() string {
 	return strings.Join(ids, ", ")
 }
 
+func (f *fleet) client(secrets client.Secrets) *client.Client {
+	return client.New(f.controller.Conn(), f.Fleet, &client.Options{Secrets: secrets})
+}
+
+// withdraw withdraws what an earlier start declared from the same source, and
+// the source has no longer; it says what else the fleet has.
+func (f *fleet) withdraw(ctx context.Context, r *kvview.Reader) (last events.Seq, err error) {
+	out := show.Terminal(f.Out)
+	for _, e := range r.Servers() {
+		s := &e.Value
+		switch {
+		case !s.Exists() || f.Servers.has(s.ID):
+		case f.Servers.declaredBefore(s.Definition):
+			answer, err := f.client(nil).Withdraw(ctx, s.ID, &client.RequestOptions{Reason: "it is not in the file any more"})
+			if err != nil {
+				return 0, err
+			}
+			last = max(last, answer.Seq)
+			fmt.Fprintf(out, "server %s is not in the file any more: withdrawn\n", s.ID)
+		default:
+			fmt.Fprintf(out, "server %s goes on from an earlier start\n", s.ID)
+		}
+	}
+	return last, nil
+}
+
 // declare declares the servers and returns the last event that this caused. A
 // server that is refused is told of and does not keep the others.
 func (f *fleet) declare(ctx context.Context) (last events.Seq, err error) {
@@ -76,7 +121,7 @@ func (f *fleet) declare(ctx context.Context) (last events.Seq, err error) {
 	if err != nil {
 		return 0, err
 	}
-	c := client.New(f.controller.Conn(), f.Fleet, &client.Options{Secrets: secrets})
+	c := f.client(secrets)
 	for _, e := range f.Servers.entries {
 		answer, err := c.Declare(ctx, e.ID, &e.Definition, nil)
 		switch {

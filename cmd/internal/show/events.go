@@ -28,7 +28,12 @@ type event struct {
 	Cause       string           `json:"cause"`
 	Correlation events.RequestID `json:"correlation"`
 	ID          events.EventID   `json:"id"`
-	Body        jsontext.Value   `json:"body"`
+	Source      string           `json:"source"`
+	Traceparent string           `json:"traceparent"`
+	// Link is the event's hash, Prev that of the one before it in its chain.
+	Prev events.Link    `json:"prev"`
+	Link events.Link    `json:"link"`
+	Body jsontext.Value `json:"body"`
 }
 
 // undecodable is the kind shown for a message that is no event.
@@ -38,7 +43,8 @@ func eventOf(r *events.Record) (event, error) {
 	e := event{
 		Seq: r.Seq, Time: r.Time, Kind: r.Kind(), Chain: r.Chain.String(), Worker: workerOf(r),
 		Epoch: r.Epoch, Attempt: r.Attempt, Actor: r.Actor, Reason: r.Reason, Cause: r.Cause,
-		Correlation: r.Correlation, ID: r.ID, Body: r.Data,
+		Correlation: r.Correlation, ID: r.ID, Source: r.Source, Traceparent: r.Trace.Parent,
+		Prev: r.Prev, Link: r.Link, Body: r.Data,
 	}
 	var err error
 	switch b := r.Body.(type) {
@@ -88,7 +94,7 @@ func Event(w io.Writer, r *events.Record) error {
 		body = ""
 	}
 	line := strings.Join([]string{
-		pad(strconv.FormatUint(uint64(e.Seq), 10), 6), e.Time.Local().Format("15:04:05.000"),
+		pad(strconv.FormatUint(uint64(e.Seq), 10), 6), e.Time.Local().Format("2006-01-02 15:04:05.000"),
 		pad(e.Chain, 28), pad(string(e.Kind), 18), pad(who, 16), body,
 	}, "  ")
 	_, err = io.WriteString(w, strings.TrimRight(cut(Clean(line), widest), " ")+"\n")

@@ -29,7 +29,7 @@ func TestEventJSON(t *testing.T) {
 				Source: "toolfleet/default/worker/host-a", Epoch: 3, Attempt: 1, Cause: "c", ID: "e",
 			}, 7),
 			`{"seq":7,"time":"2026-01-02T03:04:05.006Z","kind":"failed","chain":"instance.github.0","worker":"host-a","epoch":3,"attempt":1,` +
-				`"actor":"","reason":"","cause":"c","correlation":"","id":"e","body":{"failure":{"code":"killed"},"attempt":1,"signal":"SIGKILL"}}`,
+				`"actor":"","reason":"","cause":"c","correlation":"","id":"e","source":"toolfleet/default/worker/host-a","traceparent":"","prev":"","link":"","body":{"failure":{"code":"killed"},"attempt":1,"signal":"SIGKILL"}}`,
 		},
 		{
 			"of a request",
@@ -38,19 +38,19 @@ func TestEventJSON(t *testing.T) {
 				Actor: "me@host", Reason: "no need", Correlation: "r1", ID: "e", Data: []byte(`{"later":1}`),
 			}, 8),
 			`{"seq":8,"time":"2026-01-02T03:04:05.006Z","kind":"withdrawn","chain":"server.github","worker":"","epoch":0,"attempt":0,` +
-				`"actor":"me@host","reason":"no need","cause":"","correlation":"r1","id":"e","body":{"later":1}}`,
+				`"actor":"me@host","reason":"no need","cause":"","correlation":"r1","id":"e","source":"toolfleet/default/controller/x","traceparent":"","prev":"","link":"","body":{"later":1}}`,
 		},
 		{
 			"of a worker",
 			record(events.Event{Chain: events.WorkerChain("host-a"), Body: events.Draining{}, Source: "toolfleet/default/controller/x"}, 9),
 			`{"seq":9,"time":"2026-01-02T03:04:05.006Z","kind":"draining","chain":"worker.host-a","worker":"host-a","epoch":0,"attempt":0,` +
-				`"actor":"","reason":"","cause":"","correlation":"","id":"","body":{}}`,
+				`"actor":"","reason":"","cause":"","correlation":"","id":"","source":"toolfleet/default/controller/x","traceparent":"","prev":"","link":"","body":{}}`,
 		},
 		{
 			"that is none",
 			record(events.Event{Chain: events.FleetChain(), Body: events.Undecodable{Reason: "no ce-id"}}, 10),
 			`{"seq":10,"time":"2026-01-02T03:04:05.006Z","kind":"undecodable","chain":"fleet","worker":"","epoch":0,"attempt":0,` +
-				`"actor":"","reason":"","cause":"","correlation":"","id":"","body":{"reason":"no ce-id"}}`,
+				`"actor":"","reason":"","cause":"","correlation":"","id":"","source":"","traceparent":"","prev":"","link":"","body":{"reason":"no ce-id"}}`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
