@@ -112,7 +112,7 @@ func (a *attempt) attend(wanted, life, first context.Context, d *dialing, c *con
 			return a.end(life, d, serving, d.ending(c.End(), time.Since(began)))
 		case <-wanted.Done():
 			if serving != nil {
-				serving.drain(a.hard, c.over, a.host.options.Limits.Drain)
+				serving.drain(life, a.hard, c.over, a.host.options.Limits.Drain)
 			}
 			return a.end(life, d, serving, newEnding(events.ConnectionLost, "closed"))
 		case <-c.notices.changed:
@@ -127,12 +127,16 @@ func (a *attempt) attend(wanted, life, first context.Context, d *dialing, c *con
 				listed <- a.list(ctx, c, from)
 			}()
 		case r := <-listed:
-			if r.err != nil {
+			switch {
+			case r.err == nil:
+				d.phase = events.PhaseRun
+				a.report(r.listed)
+			case closed(c.over), wanted.Err() != nil:
+				// That is why, and it is waiting above.
+			default:
 				d.phase, d.last = events.PhaseList, r.exchange
 				return a.end(life, d, serving, d.ending(r.err, time.Since(began)))
 			}
-			d.phase = events.PhaseRun
-			a.report(r.listed)
 		case <-a.serves:
 			serving = a.serve(life, c)
 		}

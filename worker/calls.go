@@ -49,8 +49,8 @@ func (a *attempt) serve(life context.Context, c *conn) *service {
 }
 
 // drain takes no more calls and lets those in flight end: until the limit, or
-// until the connection is over or is to be closed by force.
-func (s *service) drain(hard, over <-chan struct{}, limit time.Duration) {
+// until the connection is over or is to be closed by force, or life ends.
+func (s *service) drain(life context.Context, hard, over <-chan struct{}, limit time.Duration) {
 	s.quit()
 	t := time.NewTimer(limit)
 	defer t.Stop()
@@ -59,6 +59,7 @@ func (s *service) drain(hard, over <-chan struct{}, limit time.Duration) {
 	case <-over:
 	case <-hard:
 	case <-t.C:
+	case <-life.Done():
 	}
 }
 

@@ -52,6 +52,9 @@
 //
 // # What is not promised
 //
+// A list of tools that fails, the first or a later one, ends its connection.
+// Servers of type sse are refused. No proxy of the worker's environment is used.
+//
 // Children are killed with their process group; a descendant that made a group
 // or session of its own is not found. A killed worker leaves its children to
 // the end of their stdin.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
@@ -124,5 +125,52 @@ func TestHTTPCallOutcomes(t *testing.T) {
 				t.Errorf("%+v, want %s, %s", e, tc.outcome, tc.code)
 			}
 		})
+	}
+}
+
+// R31: what the server says to our answers to its own requests is no part of the
+// call on whose stream it asked.
+func TestHTTPAnswersApart(t *testing.T) {
+	s := mcptest.NewHTTP(t, mcptest.Script{Tools: mcptest.Special})
+	d := mustDial(t, httpDefinition(s.URL))
+	answered := make(chan string, 1)
+	s.Answer(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost {
+			return false
+		}
+		body, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(body), "tools/call") {
+			answered <- string(body)
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"ping\"}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		if got := <-answered; !strings.Contains(got, `"id":"q"`) || !strings.Contains(got, `"result":{}`) {
+			t.Errorf("ping was answered with %s", got)
+		}
+		return true // the stream ends without the call's answer
+	})
+	if e := d.called(t, "echo"); e.Outcome != callwire.Unknown || e.Failure.Code != events.CallInterrupted {
+		t.Errorf("the call: %+v", e)
+	}
+}
+
+func TestReceipts(t *testing.T) {
+	rec := &receipt{}
+	request := func() *http.Request {
+		return httptest.NewRequestWithContext(withReceipt(t.Context(), rec), http.MethodPost, "http://x/", nil)
+	}
+	if receiptOf(request()) != rec {
+		t.Error("a request is not noted")
+	}
+	if receiptOf(request()) == rec {
+		t.Error("another request under its context is noted as well")
+	}
+	redirected := request()
+	redirected.Response = &http.Response{}
+	if receiptOf(redirected) != rec {
+		t.Error("what it was redirected to is not noted")
 	}
 }

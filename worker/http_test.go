@@ -102,6 +102,7 @@ func TestHTTPStateless(t *testing.T) {
 }
 
 func TestHTTPFailures(t *testing.T) {
+	t.Parallel()
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="x"`)
@@ -218,6 +219,7 @@ func TestHTTPRedirects(t *testing.T) {
 // case K3: a server without a stream of its own works without, and is not
 // asked for it again and again.
 func TestHTTPWithoutStream(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter){
 		"405": func(w http.ResponseWriter) { w.WriteHeader(http.StatusMethodNotAllowed) },
 		"400": func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) },
@@ -258,6 +260,7 @@ func TestHTTPWithoutStream(t *testing.T) {
 
 // A server that is gone is noticed by the stream that cannot be opened again.
 func TestHTTPServerGone(t *testing.T) {
+	t.Parallel()
 	s := mcptest.NewHTTP(t, mcptest.Script{Tools: mcptest.Special})
 	d := mustDial(t, httpDefinition(s.URL))
 	wait(t, d.conn.notices.changed, "the stream to open")
@@ -274,6 +277,7 @@ func TestHTTPServerGone(t *testing.T) {
 
 // R33, case J8: the end of a session is a courtesy of two seconds.
 func TestHTTPCloseIsBounded(t *testing.T) {
+	t.Parallel()
 	for name, now := range map[string]bool{"in peace": false, "by force": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

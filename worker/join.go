@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"runtime"
 
@@ -18,6 +19,7 @@ var ErrSuperseded = errors.New("another incarnation is the worker now")
 // register is the worker's own chain.
 type register struct {
 	journal     Journal
+	log         *slog.Logger
 	chain       events.Chain
 	incarnation events.Incarnation
 	tip         events.Tip
@@ -27,13 +29,7 @@ type register struct {
 
 // read folds what the chain has after the tip.
 func (r *register) read(ctx context.Context) error {
-	for rec, err := range r.journal.ReadChain(ctx, r.chain, r.tip) {
-		if err != nil {
-			return err
-		}
-		r.take(&rec)
-	}
-	return nil
+	return readChain(ctx, r.journal, r.log, r.chain, func() events.Tip { return r.tip }, r.take)
 }
 
 func (r *register) take(rec *events.Record) {

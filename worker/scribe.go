@@ -18,7 +18,7 @@ const (
 	// and goes without the log makes more.
 	maxQueued = 64
 	// retryPause lies between two attempts to write.
-	retryPause = 250 * time.Millisecond
+	retryPause = time.Second
 )
 
 // errDisowned says that an instance's chain has another owner, or none.
@@ -145,14 +145,32 @@ func (s *scribe) store(ctx context.Context, e entry) error {
 	return err
 }
 
-// readOn folds what the chain has after the tip. It tries until the context
-// ends or the chain turns out not to be ours.
+// readOn folds what the chain has after the tip, and says whether it is still
+// ours.
 func (s *scribe) readOn(ctx context.Context) error {
+	err := readChain(ctx, s.journal, s.log, s.chain, func() events.Tip { return s.fold.tip }, func(r *events.Record) {
+		s.fold = s.fold.evolve(r)
+	})
+	if err == nil && !s.owner(&s.fold) {
+		return errDisowned
+	}
+	return err
+}
+
+// readChain takes what a chain has after the tip, which moves with what was
+// taken. It tries until the context ends, or the history is not whole.
+func readChain(ctx context.Context, j Journal, log *slog.Logger, c events.Chain, tip func() events.Tip, take func(*events.Record)) error {
 	for {
-		err := s.read(ctx)
+		err := func() error {
+			for r, err := range j.ReadChain(ctx, c, tip()) {
+				if err != nil {
+					return err
+				}
+				take(&r)
+			}
+			return nil
+		}()
 		switch {
-		case err == nil && !s.owner(&s.fold):
-			return errDisowned
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
@@ -160,21 +178,11 @@ func (s *scribe) readOn(ctx context.Context) error {
 		case errors.Is(err, events.ErrHistoryRegressed), errors.Is(err, events.ErrHistoryIncomplete):
 			return err
 		}
-		s.log.Warn("chain not read yet", "err", err)
+		log.Warn("chain not read yet", "err", err)
 		if err := pause(ctx, retryPause); err != nil {
 			return err
 		}
 	}
-}
-
-func (s *scribe) read(ctx context.Context) error {
-	for r, err := range s.journal.ReadChain(ctx, s.chain, s.fold.tip) {
-		if err != nil {
-			return err
-		}
-		s.fold = s.fold.evolve(&r)
-	}
-	return nil
 }
 
 func newEventID() events.EventID { return events.EventID(uuid.Must(uuid.NewV7()).String()) }

@@ -28,6 +28,7 @@ func TestStdioStartupCrash(t *testing.T) {
 }
 
 func TestStdioConnectTimeout(t *testing.T) {
+	t.Parallel()
 	record := mcptest.NewRecord(t)
 	d := dialTo(t, mcptest.Script{Mute: true, Noise: []string{"press enter"}, Record: record.Path()}.Definition(t), 2*time.Second)
 	end := d.ending(d.err, 2*time.Second)

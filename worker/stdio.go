@@ -52,9 +52,9 @@ type stdio struct {
 	mu      sync.Mutex // guards pending
 	pending map[int64]chan *frame
 
-	stderr *tail
-	stray  *strays
-	done   sync.WaitGroup // readers
+	stderr  *tail
+	stray   *strays
+	readers sync.WaitGroup
 }
 
 var _ transport.Interface = (*stdio)(nil)
@@ -77,29 +77,25 @@ func newStdio(life context.Context, p *process, roots []string, notify func(stri
 		out: make(chan *outgoing), asks: make(chan *frame, askQueue), broken: make(chan ending, 2),
 		pending: make(map[int64]chan *frame), stderr: &tail{}, stray: &strays{},
 	}
-	drained := make(chan struct{})
-	t.done.Go(func() {
-		defer close(drained)
-		t.read()
-	})
-	t.done.Go(func() { t.stderr.copy(p.stderr) })
+	t.readers.Go(t.read)
+	t.readers.Go(func() { t.stderr.copy(p.stderr) })
 	go t.write()
 	go t.answer(context.WithoutCancel(life))
-	go t.supervise(drained, life.Done())
+	go t.supervise(life.Done())
 	return t
 }
 
 // supervise waits for the connection to be over, whoever ends it, and sees to
 // it that nothing is left.
-func (t *stdio) supervise(drained, abandon <-chan struct{}) {
+func (t *stdio) supervise(abandon <-chan struct{}) {
 	end := newEnding(events.ConnectionLost, "closed")
 	select {
 	case <-t.proc.exited:
-		end = t.exit(drained)
+		end = t.exit()
 	case end = <-t.broken:
 		// A process that exits closes its streams first.
 		if await(t.proc.exited, t.shut, exitNotice) && end.code == events.ConnectionLost {
-			end = t.exit(drained)
+			end = t.exit()
 		}
 	case <-t.shut:
 	}
@@ -112,16 +108,16 @@ func (t *stdio) supervise(drained, abandon <-chan struct{}) {
 		}
 	}
 	t.proc.closePipes()
-	t.done.Wait()
+	t.readers.Wait()
 	t.left(how)
 }
 
 // exit takes what the process left in its pipes and says how it ended.
-func (t *stdio) exit(drained <-chan struct{}) ending {
+func (t *stdio) exit() ending {
 	soon := time.Now().Add(drainLimit)
 	_ = t.proc.stdout.SetReadDeadline(soon)
 	_ = t.proc.stderr.SetReadDeadline(soon)
-	<-drained
+	t.readers.Wait()
 	status, signal := t.proc.outcome()
 	if signal != "" {
 		end := newEnding(events.Killed, "ended by "+signal)

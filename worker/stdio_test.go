@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/mark3labs/mcp-go/client/transport"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/worker/mcptest"
@@ -174,6 +175,7 @@ func TestStdioGivesUpOnNoise(t *testing.T) {
 
 // case D5
 func TestStdioBoundsFrames(t *testing.T) {
+	t.Parallel()
 	d := dialTo(t, mcptest.Script{Flood: true}.Definition(t), hangLimit)
 	if end := d.ending(d.err, 0); end.code != events.FrameTooLarge {
 		t.Errorf("ended with %+v", end)
@@ -182,6 +184,7 @@ func TestStdioBoundsFrames(t *testing.T) {
 
 // case I1: an idle process that dies is noticed, with its signal.
 func TestStdioNoticesDeath(t *testing.T) {
+	t.Parallel()
 	d := mustDial(t, mcptest.Script{}.Definition(t))
 	if err := syscall.Kill(d.conn.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -224,9 +227,24 @@ func TestStdioDeathEndsCalls(t *testing.T) {
 	}
 }
 
+// case I2: an answer that came before the end counts.
+func TestStdioLastWords(t *testing.T) {
+	for range 10 {
+		d := mustDial(t, mcptest.Script{Tools: mcptest.Special}.Definition(t))
+		if x, err := d.tool(t.Context(), "bye", "{}"); err != nil || string(x.result) != `{"content":[]}` {
+			t.Fatalf("the last answer: %s, %v", x.result, err)
+		}
+		wait(t, d.conn.gone, "the end of the connection")
+		if end := d.conn.End(); end.code != events.Exited || *end.exit != 0 {
+			t.Errorf("ended with %+v", end)
+		}
+	}
+}
+
 // case J1: a helper that keeps stdout open hides nothing and survives
 // nothing.
 func TestStdioHelperDies(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]mcptest.Script{
 		"meek":     {Tools: mcptest.Special, Helper: true},
 		"stubborn": {Tools: mcptest.Special, Helper: true, Stubborn: true},
@@ -251,6 +269,7 @@ func TestStdioHelperDies(t *testing.T) {
 
 // R33
 func TestStdioClose(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		script mcptest.Script
 		grace  time.Duration // 0: by force
@@ -288,6 +307,7 @@ func TestStdioClose(t *testing.T) {
 // case D7: a process that does not read neither holds up other calls
 // beyond their limits nor its own end.
 func TestStdioDeafProcess(t *testing.T) {
+	t.Parallel()
 	record := mcptest.NewRecord(t)
 	d := mustDial(t, mcptest.Script{Tools: mcptest.Special, Deaf: true, Stubborn: true, Record: record.Path()}.Definition(t))
 	if _, err := d.listTools(t.Context(), &exchange{}); err != nil {
@@ -340,6 +360,22 @@ func eventually(t *testing.T, what string, is func() bool) {
 	for end := time.Now().Add(hangLimit); !is(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited %s for %s", hangLimit, what)
+		}
+	}
+}
+
+// case I2: an answer and the end may be noticed in the same instant.
+func TestStdioAnswerBeatsEnd(t *testing.T) {
+	for range 100 {
+		s := &stdio{lifeline: newLifeline(), out: make(chan *outgoing), pending: make(map[int64]chan *frame)}
+		go func() {
+			o := <-s.out
+			s.take(&frame{ID: []byte("1"), Result: []byte("{}")})
+			s.finish(newEnding(events.Exited, ""))
+			close(o.done)
+		}()
+		if _, err := s.SendRequest(t.Context(), transport.JSONRPCRequest{Method: "m"}); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -51,8 +51,6 @@ type trip struct {
 	base    *http.Transport
 	headers map[string]string
 	sign    func(signOfLife, error)
-	// deaf says that the server has no stream of its own.
-	deaf atomic.Bool
 	// answered says that the server was reached once.
 	answered atomic.Bool
 	stop     chan struct{}
@@ -87,9 +85,6 @@ func (t *trip) close() {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *trip) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodGet && t.deaf.Load() {
-		return deafAnswer(r), nil
-	}
 	rec := receiptOf(r)
 	ctx, cancel := t.bound(r)
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -143,8 +138,8 @@ func (t *trip) bound(r *http.Request) (context.Context, context.CancelFunc) {
 }
 
 // listening looks at the answer to a GET, with which the MCP library asks for
-// the server's own stream, again and again. A server that has none is not asked
-// twice, and works without.
+// the server's own stream, again and again. A server that has none may say so in
+// many ways; the library takes one of them for an answer.
 func (t *trip) listening(resp *http.Response) *http.Response {
 	switch {
 	case resp.StatusCode == http.StatusOK && isStream(resp):
@@ -154,17 +149,12 @@ func (t *trip) listening(resp *http.Response) *http.Response {
 		resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode == http.StatusNotFound:
 		return resp // it may come back; not found is the library's to judge
 	default:
-		t.deaf.Store(true)
 		_ = resp.Body.Close()
-		return deafAnswer(resp.Request)
-	}
-}
-
-func deafAnswer(r *http.Request) *http.Response {
-	return &http.Response{
-		StatusCode: http.StatusMethodNotAllowed, Status: "405 Method Not Allowed",
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: http.NoBody, Request: r,
+		return &http.Response{
+			StatusCode: http.StatusMethodNotAllowed, Status: "405 Method Not Allowed",
+			Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: http.Header{}, Body: http.NoBody, Request: resp.Request,
+		}
 	}
 }
 

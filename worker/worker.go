@@ -32,7 +32,10 @@ func Run(ctx context.Context, p Parts, o *Options) error {
 		instances: make(map[place]*instance), wanted: make(map[place]order),
 		orders: make(chan order), ends: make(chan end),
 	}
-	r := &register{journal: p.Journal, chain: events.WorkerChain(options.ID), incarnation: options.Incarnation}
+	r := &register{
+		journal: p.Journal, log: options.Logger.With("worker", string(options.ID)),
+		chain: events.WorkerChain(options.ID), incarnation: options.Incarnation,
+	}
 	if err := r.join(ctx, &options); err != nil {
 		if ctx.Err() != nil && !errors.Is(err, ErrSuperseded) {
 			return nil

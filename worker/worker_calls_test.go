@@ -13,6 +13,7 @@ import (
 
 // Drain: calls in flight end before their server does.
 func TestWorkerDrains(t *testing.T) {
+	t.Parallel()
 	record := mcptest.NewRecord(t)
 	r := newRig(t)
 	r.start()
@@ -30,6 +31,7 @@ func TestWorkerDrains(t *testing.T) {
 
 // A drain that takes too long is cut off, and says so to the caller.
 func TestWorkerDrainIsBounded(t *testing.T) {
+	t.Parallel()
 	record := mcptest.NewRecord(t)
 	r := newRig(t)
 	r.options.Limits.Drain = 200 * time.Millisecond
@@ -50,6 +52,7 @@ func TestWorkerDrainIsBounded(t *testing.T) {
 }
 
 func TestWorkerCalls(t *testing.T) {
+	t.Parallel()
 	record := mcptest.NewRecord(t)
 	r := newRig(t)
 	r.start()

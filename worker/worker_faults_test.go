@@ -90,6 +90,7 @@ func TestWorkerParksWhatCannotRun(t *testing.T) {
 
 // R10, M15, T1, case F4: a handshake that hangs holds up nothing, least of all the end.
 func TestWorkerHungHandshake(t *testing.T) {
+	t.Parallel()
 	record := mcptest.NewRecord(t)
 	r := newRig(t)
 	r.start()
@@ -119,6 +120,7 @@ func TestWorkerHungHandshake(t *testing.T) {
 
 // R13, R32: the limit is for handshake and first list; the environment overrides.
 func TestWorkerConnectTimeout(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.options.Env = func(name string) (string, bool) {
 		if name == "TOOLFLEET_CONNECT_TIMEOUT" {
@@ -168,6 +170,28 @@ func TestWorkerLosesAnInstance(t *testing.T) {
 	}
 }
 
+// What others say of times gone by changes nothing, although it is in the way.
+func TestWorkerStepsOverOldWords(t *testing.T) {
+	r := newRig(t)
+	r.write(events.Event{
+		Chain: events.InstanceChain("s", "0"), Epoch: 1,
+		Body: events.Assigned{Worker: "another", Incarnation: "x", Epoch: 1},
+	})
+	r.start()
+	r.assign("s", 2)
+	d := mcptest.Script{Tools: mcptest.Special}.Definition(t)
+	r.command("s", events.Command{Definition: &d, Generation: 1, Epoch: 2})
+	r.see("s", 0, ready, events.KindRestarted)
+	r.write(events.Event{Chain: events.InstanceChain("s", "0"), Epoch: 1, Body: events.Lost{Worker: "another"}})
+	if err := r.finish(); err != nil {
+		t.Error(err)
+	}
+	want := "assigned assigned connecting connected tools-listed restarted lost stopping stopped"
+	if got := r.kinds("s"); got != want {
+		t.Errorf("the chain says %s", got)
+	}
+}
+
 // A later epoch of the same worker: the former connection goes first.
 func TestWorkerNextEpoch(t *testing.T) {
 	record := mcptest.NewRecord(t)
@@ -190,12 +214,17 @@ func TestWorkerNextEpoch(t *testing.T) {
 	r.command("s", events.Command{Generation: 9, Epoch: 3, Incarnation: "another life"})
 	r.run("marker", mcptest.Script{}.Definition(t))
 	r.see("marker", 0, ready)
-	if got := r.kinds("s"); got != "assigned connecting connected tools-listed assigned connecting connected tools-listed restarted" {
+	if err := r.finish(); err != nil { // it ran until then
+		t.Error(err)
+	}
+	want := "assigned connecting connected tools-listed assigned connecting connected tools-listed restarted stopping stopped"
+	if got := r.kinds("s"); got != want {
 		t.Errorf("the chain says %s", got)
 	}
 }
 
 func TestWorkerLease(t *testing.T) {
+	t.Parallel()
 	record := mcptest.NewRecord(t)
 	r := newRig(t)
 	r.lease.set(0)
@@ -224,6 +253,7 @@ func TestWorkerLease(t *testing.T) {
 // An outage of the log stops nothing that runs; what happened is told later, in
 // order and once, also where answers were lost.
 func TestWorkerOutage(t *testing.T) {
+	t.Parallel()
 	for name, mode := range map[string]eventstest.OutageMode{"unreachable": eventstest.Unreachable, "answers lost": eventstest.AnswersLost} {
 		t.Run(name, func(t *testing.T) {
 			record := mcptest.NewRecord(t)
@@ -252,6 +282,7 @@ func TestWorkerOutage(t *testing.T) {
 
 // A full history keeps what runs running, and takes the rest when it has room.
 func TestWorkerHistoryFull(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.start()
 	r.run("s", mcptest.Script{Tools: mcptest.Special}.Definition(t))

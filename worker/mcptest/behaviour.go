@@ -179,7 +179,7 @@ func (b *behaviour) intercept(line []byte) (answer []byte, taken bool) {
 			return b.listRaw(&m), true
 		}
 	case "tools/call":
-		return callRaw(&m)
+		return b.callRaw(&m)
 	case "":
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -234,7 +234,7 @@ func (b *behaviour) listRaw(m *message) []byte {
 }
 
 // callRaw answers the calls whose answers no library would write.
-func callRaw(m *message) ([]byte, bool) {
+func (b *behaviour) callRaw(m *message) ([]byte, bool) {
 	var p struct {
 		Name string `json:"name"`
 	}
@@ -244,6 +244,9 @@ func callRaw(m *message) ([]byte, bool) {
 	switch p.Name {
 	case "rpc-error":
 		return failure(m.ID, `{"code":-32050,"message":"the server is full","data":{"retryAfter":9007199254740993}}`), true
+	case "bye":
+		fmt.Fprintf(b.out, "%s\n", success(m.ID, `{"content":[]}`))
+		b.script.exit(0, "bye")
 	case "odd":
 		return success(m.ID, OddResult), true
 	}
@@ -264,5 +267,5 @@ func failure(id jsontext.Value, e string) []byte {
 
 // Special are the names of the tools that do something special.
 var Special = []string{
-	"ask", "big", "die", "echo", "env", "fail", "grow", "noise", "odd", "progress", "rpc-error", "sleep",
+	"ask", "big", "bye", "die", "echo", "env", "fail", "grow", "noise", "odd", "progress", "rpc-error", "sleep",
 }

@@ -21,6 +21,7 @@
 //	big       returns as many bytes as the argument "bytes" says
 //	sleep     answers after the argument "ms", or not, when it is cancelled
 //	die       writes to stderr and exits with status 3, without an answer
+//	bye       answers and exits with status 0
 //	grow      adds a tool, announces that as often as the argument "times" says,
 //	          and answers
 //	progress  reports progress as often as the argument "times" says
