@@ -268,7 +268,8 @@ func TestWorkerOutage(t *testing.T) {
 			r.call(t.Context(), "s", "die", "{}")
 			eventually(t, "the process to die", func() bool { return len(record.Running()) == 0 })
 			r.memory.SetOutage(eventstest.NoOutage)
-			r.see("s", first[0].Seq, events.KindFailed, events.KindRestartScheduled, events.KindConnecting, events.KindConnected, ready)
+			r.see("s", first[0].Seq, events.KindFailed, events.KindRestartScheduled, events.KindConnecting, events.KindConnected,
+				ready, events.KindRestarted)
 			if err := r.finish(); err != nil {
 				t.Error(err)
 			}

@@ -33,7 +33,9 @@ type watch struct {
 	failed chan error
 	// initial is how many updates there were at the start.
 	initial uint64
-	close   func()
+	// head returns the revision of the bucket's last update.
+	head  func(context.Context) (uint64, error)
+	close func()
 }
 
 // update is what was written under a key.
@@ -70,6 +72,15 @@ func openWatch(ctx context.Context, s jetstream.Stream, prefix string, after uin
 	w := &watch{
 		updates: make(chan update, readAhead), failed: make(chan error, 1),
 		initial: c.CachedInfo().NumPending,
+		head: func(ctx context.Context) (uint64, error) {
+			ctx, cancel := context.WithTimeout(ctx, readTimeout)
+			defer cancel()
+			info, err := s.Info(ctx)
+			if err != nil {
+				return 0, err
+			}
+			return info.State.LastSeq, nil
+		},
 	}
 	running, stop := context.WithCancel(ctx)
 	cc, err := c.Consume(w.receiver(running, prefix),
@@ -132,13 +143,16 @@ func isDeletion(h nats.Header) bool {
 }
 
 // first calls take with each update that there was at the start, and with those
-// that came meanwhile.
+// that came meanwhile. Where updates are replaced while they are being counted,
+// fewer may come than were announced: then the bucket's last one is the end.
 func (w *watch) first(ctx context.Context, take func(update) error) error {
 	silence := time.NewTimer(readTimeout)
 	defer silence.Stop()
+	last := uint64(0)
 	for more := w.initial > 0; more; {
 		select {
 		case u := <-w.updates:
+			last = u.revision
 			if err := take(u); err != nil {
 				return err
 			}
@@ -147,7 +161,14 @@ func (w *watch) first(ctx context.Context, take func(update) error) error {
 		case err := <-w.failed:
 			return errors.Wrap(err, "read views")
 		case <-silence.C:
-			return errors.New("read views: nothing comes")
+			head, err := w.head(ctx)
+			if err != nil {
+				return errors.Wrap(err, "read views")
+			}
+			if last < head {
+				return errors.Newf("read views: nothing comes after revision %d of %d", last, head)
+			}
+			more = false
 		case <-ctx.Done():
 			return errors.Wrap(context.Cause(ctx), "read views")
 		}
