@@ -10,16 +10,26 @@ import (
 // "${secret:server/key#1}".
 var reference = regexp.MustCompile(`\$\{[^{}]*\}`)
 
+// stored is what a reference that MoveSecrets made holds.
+var stored = regexp.MustCompile(`^secret:[A-Za-z0-9_-]+/(env|header|query|arg)\.[^/]*#[0-9]+$`)
+
 func hasReference(value string) bool { return reference.MatchString(value) }
 
 // mixesSecret says whether a value with references also holds a literal secret:
-// beside them, or as the default of one.
+// beside them, as the default of one or in the place of its name.
 func mixesSecret(name, value string) bool {
+	looks := looksSecret
+	if isSecretName(name) {
+		looks = holdsSecret
+	}
 	for _, ref := range reference.FindAllString(value, -1) {
-		if _, otherwise, ok := strings.Cut(strings.TrimSuffix(ref, "}"), ":-"); ok && otherwise != "" {
-			if looksSecret(otherwise) || ref == value && isSecretName(name) && !isHarmlessForm(otherwise) {
-				return true
-			}
+		inner := ref[len("${") : len(ref)-len("}")]
+		if stored.MatchString(inner) {
+			continue // a server's id may look like anything
+		}
+		variable, otherwise, _ := strings.Cut(inner, ":-")
+		if looks(variable) || looks(otherwise) || ref == value && isSecretName(name) && !isHarmlessForm(otherwise) {
+			return true
 		}
 	}
 	const placeholder = "\x00"
@@ -27,7 +37,7 @@ func mixesSecret(name, value string) bool {
 	if password := userInfo.FindStringSubmatch(rest); password != nil && password[2] != "" && password[2] != placeholder {
 		return true
 	}
-	return slices.ContainsFunc(strings.Split(rest, placeholder), looksSecret)
+	return slices.ContainsFunc(strings.Split(rest, placeholder), looks)
 }
 
 // userInfo matches a URL's user and password.
@@ -130,8 +140,12 @@ var knownSecret = regexp.MustCompile(`(^|[^A-Za-z0-9])(` +
 	`lin_api_|ntn_|secret_|SG\.|dop_v1_|shp(at|ca|pa|ss)_|dckr_pat_|hvs\.|tskey-|figd_|AGE-SECRET-KEY-` +
 	`)[A-Za-z0-9_\-]{6}|-----BEGIN |(?i:bearer|basic|token) [A-Za-z0-9._~+/=-]{8}`)
 
-// run matches what has no word boundary in it.
-var run = regexp.MustCompile(`[A-Za-z0-9+=]{20,}`)
+var (
+	// run matches what has no word boundary in it, shortRun what may be a part
+	// of a secret.
+	run      = regexp.MustCompile(`[A-Za-z0-9+=]{20,}`)
+	shortRun = regexp.MustCompile(`[A-Za-z0-9+=]{12,}`)
+)
 
 // looksSecret says whether a value alone, whatever its key, looks like a secret:
 // it has the form of a known kind of token, or a long run of letters and digits
@@ -145,6 +159,12 @@ func looksSecret(value string) bool {
 		return false
 	}
 	return slices.ContainsFunc(run.FindAllString(value, -1), isOpaque)
+}
+
+// holdsSecret is looksSecret for a part of a value whose key speaks of a secret:
+// there a shorter run is enough, wherever it stands.
+func holdsSecret(part string) bool {
+	return knownSecret.MatchString(part) || slices.ContainsFunc(shortRun.FindAllString(part, -1), isOpaque)
 }
 
 // isOpaque says whether a run mixes letters with digits, or cases as no word

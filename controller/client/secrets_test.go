@@ -204,6 +204,9 @@ func TestMixedSecretsAreRefusedByKey(t *testing.T) {
 	for key, d := range map[string]events.Definition{
 		"env.T":           {Env: map[string]string{"T": "ghp_" + canary + "xyz-${SUFFIX}"}},
 		"env.TOKEN":       {Env: map[string]string{"TOKEN": "${TOKEN:-" + canary + "}"}},
+		"env.API_KEY":     {Env: map[string]string{"API_KEY": "bghp_" + canary + "77aa11${a:-b}"}},
+		"env.PASSWORD":    {Env: map[string]string{"PASSWORD": "${ghp_" + canary + "77aa11}"}},
+		"env.MY_SECRET":   {Env: map[string]string{"MY_SECRET": "x${a:-b-ghp_" + canary + "77aa11}"}},
 		"env.DSN":         {Env: map[string]string{"DSN": "postgres://u:" + canary + "@${HOST}/db"}},
 		"header.X":        {Headers: map[string]string{"X": "Bearer " + canary + " ${X}"}},
 		"query.&password": {URL: "https://u:" + canary + "${P}@x.test/"},
@@ -242,8 +245,14 @@ func TestSecretsNeedAStore(t *testing.T) {
 // Whatever a definition is made of, a secret under a key that speaks of one does
 // not stay in it.
 func FuzzMoveSecrets(f *testing.F) {
-	for _, s := range []string{"", "a", "${A}", "${", "}", "https://h/?a=b", "//", "@", "k=v", "a: b", "\x00", "${a:-b}", "#", "://:@"} {
-		f.Add(s, s)
+	parts := []string{
+		"", "a", "${A}", "${", "}", "https://h/?a=b", "//", "@", "k=v", "a: b", "\x00", "${a:-b}", "#", "://:@", "?", "&", "${a:-",
+		"x${a:-b", ":-b", "\x88:-b", "sha256:", "~", "${secret:s/k#1}", "${secret:",
+	}
+	for _, before := range parts {
+		for _, after := range parts {
+			f.Add(before, after)
+		}
 	}
 	f.Fuzz(func(t *testing.T, before, after string) {
 		secret := "ghp_" + canary + "77aa11"
