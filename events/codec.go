@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/errors"
 )
 
-// Message is a NATS message without NATS.
+// Message is a NATS message without NATS. Names of headers are case-sensitive.
 type Message struct {
 	Subject string
 	Header  map[string][]string
@@ -27,7 +27,8 @@ const (
 	contentType = "application/json"
 )
 
-// ErrTooLarge marks the error of an event above [MaxSize] or [MaxHeaderSize].
+// ErrTooLarge marks the error of an event above [MaxSize] or [MaxHeaderSize], and
+// that of whatever else is larger than the log takes.
 var ErrTooLarge = errors.New("event too large")
 
 // Encode returns the event as the message that is stored. ID, Source and Time
@@ -37,9 +38,24 @@ var ErrTooLarge = errors.New("event too large")
 // What [Decode] would refuse is an error, marked [ErrTooLarge] where that is the
 // reason, so that nothing unreadable gets into a history.
 func Encode(f FleetID, e *Event) (Message, error) {
+	m, _, err := encodeMessage(f, e)
+	return m, err
+}
+
+// Seal is [Encode] for who also needs the link that the next event of the chain
+// has as Prev.
+func Seal(f FleetID, e *Event) (Message, Link, error) {
+	m, h, err := encodeMessage(f, e)
+	if err != nil {
+		return Message{}, "", err
+	}
+	return m, h.link(m), nil
+}
+
+func encodeMessage(f FleetID, e *Event) (Message, *header, error) {
 	typ, data, err := encodeBody(e)
 	if err != nil {
-		return Message{}, errors.Wrapf(err, "encode %s on %s", e.Kind(), e.Chain)
+		return Message{}, nil, errors.Wrapf(err, "encode %s on %s", e.Kind(), e.Chain)
 	}
 	h := e.header(typ)
 	m := Message{Subject: e.Chain.Subject(f), Header: h.message(), Data: data}
@@ -48,9 +64,9 @@ func Encode(f FleetID, e *Event) (Message, error) {
 		check = decodeEnvelope // what was marshalled just now need not be read again
 	}
 	if _, err := check(m, &h); err != nil {
-		return Message{}, errors.Wrapf(err, "encode %s on %s", e.Kind(), e.Chain)
+		return Message{}, nil, errors.Wrapf(err, "encode %s on %s", e.Kind(), e.Chain)
 	}
-	return m, nil
+	return m, &h, nil
 }
 
 func encodeBody(e *Event) (typ string, data []byte, err error) {
@@ -110,7 +126,9 @@ func (e *Event) header(typ string) (h header) {
 }
 
 // Decode returns the event that a message holds. A kind or version that this
-// build does not know is no error: its body is [Unknown].
+// build does not know is no error: its body is [Unknown]. A message on no
+// chain's subject, or not in the one form that the package documentation
+// describes, is one.
 //
 // Decoding loses nothing: [Encode] returns the message again, but for headers
 // that do not belong to the format. The event shares the message's memory.
