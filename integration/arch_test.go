@@ -167,11 +167,12 @@ var modules = []module{
 
 	{
 		"github.com/mark3labs/mcp-go",
-		[]string{"worker", "cmd/internal/example"},
+		[]string{"worker", "cmd/internal/example", "integration/bench/server"},
 		"only the owner of a connection speaks MCP; sessions and controllers see tools as data",
 	},
 	{"github.com/tailscale/hujson", []string{"controller/discovery"}, "configuration files have comments"},
 	{"github.com/spf13", []string{"cmd/..."}, "a command line"},
+	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"cmd/..."}, "arguments are checked where people write them"},
 
 	{"go.opentelemetry.io/otel/attribute", []string{"session", "worker"}, "words of spans, where spans are made"},
 	{"go.opentelemetry.io/otel/codes", []string{"session", "worker"}, "words of spans, where spans are made"},

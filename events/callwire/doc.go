@@ -26,8 +26,9 @@
 //	tf-seq        decimal; 0 for the first frame of the call, then one more each
 //	tf-more       1 if the body goes on in the next frame, else absent
 //
-// The first is accepted; the last is result, whose body is the raw JSON of the
-// MCP result, or error, whose body is an [Error]. A body that does not fit into
+// The last is result, whose body is the raw JSON of the MCP result, or error,
+// whose body is an [Error]. The first is accepted, unless another one came
+// within [AcceptWithin]. A body that does not fit into
 // one message is cut by [Split] and put together by a [Joiner]; its parts follow
 // each other immediately. A reader ignores kinds that it does not know, but
 // counts them.
@@ -57,4 +58,7 @@ const (
 	// SilenceLimit is how long a side waits for the other: two keepalives may be
 	// late or lost.
 	SilenceLimit = 40 * time.Second
+	// AcceptWithin is how soon the caller hears that the owner is at the call: most
+	// calls are over by then.
+	AcceptWithin = 20 * time.Millisecond
 )

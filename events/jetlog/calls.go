@@ -54,39 +54,29 @@ type caller struct {
 	request  *callwire.Request
 	progress func(*callwire.Frame)
 	joiner   callwire.Joiner
+	pulse    pulse
 }
 
 func (c *caller) call(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Mark(notExecuted(events.OtherFailure, err.Error()), err)
 	}
-	inbox := c.log.nc.NewInbox()
-	sub, err := c.log.nc.SubscribeSync(inbox)
+	frames, err := c.log.inbox.open(c.log.nc)
 	if err != nil {
 		return nil, notExecuted(events.ConnectionLost, err.Error())
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails only when the connection is closed
+	defer c.log.inbox.close(frames)
 	m := natsMessage(c.request.Encode(c.subject))
-	m.Reply = inbox
+	m.Reply = frames.subject
 	if err := c.log.nc.PublishMsg(m); err != nil {
 		return nil, c.unsent(err)
 	}
-	waiting := ctx
-	if c.request.Timeout > 0 {
+	if deadline, ok := ctx.Deadline(); c.request.Timeout > 0 && (!ok || time.Until(deadline) > c.request.Timeout) {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeout(ctx, c.request.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, c.request.Timeout)
 		defer cancel()
 	}
-	// It is read from beyond the end of the context, until Call returns.
-	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
-	messages := make(chan arrival)
-	go receive(reading, sub, messages)
-	defer func() {
-		stop()
-		for range messages { // until the receiver is gone
-		}
-	}()
-	return c.wait(waiting, messages)
+	return c.wait(ctx, frames)
 }
 
 func (c *caller) unsent(err error) error {
@@ -96,70 +86,63 @@ func (c *caller) unsent(err error) error {
 	return notExecuted(events.ConnectionLost, err.Error())
 }
 
-// arrival is what came from a subscription.
-type arrival struct {
-	m   *nats.Msg
-	err error
-}
-
-// receive hands on what a subscription receives, until the context ends.
-func receive(ctx context.Context, sub *nats.Subscription, out chan<- arrival) {
-	defer close(out)
-	for {
-		m, err := sub.NextMsgWithContext(ctx)
-		select {
-		case out <- arrival{m, err}:
-		case <-ctx.Done():
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
 // wait takes frames until the last one.
-func (c *caller) wait(ctx context.Context, messages <-chan arrival) ([]byte, error) {
-	keepAlive := time.NewTicker(callwire.KeepAliveEvery)
-	defer keepAlive.Stop()
-	silence := time.NewTimer(callwire.SilenceLimit)
-	defer silence.Stop()
+func (c *caller) wait(ctx context.Context, frames *mailbox) ([]byte, error) {
+	c.pulse.begin(time.Now())
+	beat := time.NewTimer(c.pulse.next(time.Now()))
+	defer beat.Stop()
 	var grace <-chan time.Time // from the end of the context
 	done := ctx.Done()
 	for {
 		select {
-		case a := <-messages:
-			data, last, err := c.take(a)
+		case <-frames.news:
+			data, last, err := c.takeAll(frames)
 			if last {
 				if err != nil && ctx.Err() != nil {
 					err = errors.Mark(err, ctx.Err())
 				}
 				return data, err
 			}
-			silence.Reset(callwire.SilenceLimit)
-		case <-keepAlive.C:
-			c.control(callwire.KeepAlive)
+		case now := <-beat.C:
+			if c.pulse.silent(now) {
+				return nil, unknown(events.ConnectionLost, "the owner of the instance fell silent")
+			}
+			if c.pulse.due(now) {
+				c.control(callwire.KeepAlive)
+				c.pulse.spoke = now
+			}
+			beat.Reset(c.pulse.next(now))
 		case <-done:
 			done = nil
 			c.control(callwire.Cancel)
 			grace = time.After(cancelGrace)
 		case <-grace:
 			return nil, errors.Mark(unknown(events.OtherFailure, "the caller stopped waiting, and the owner has not said what became of it"), ctx.Err())
-		case <-silence.C:
-			return nil, unknown(events.ConnectionLost, "the owner of the instance fell silent")
 		}
 	}
 }
 
-// take handles one message; last says that the call is over.
-func (c *caller) take(a arrival) (data []byte, last bool, err error) {
-	switch {
-	case errors.Is(a.err, nats.ErrNoResponders), a.err == nil && isNoResponders(a.m):
-		return nil, true, notExecuted(events.ConnectionLost, "nobody takes calls there: the instance has another owner, or none")
-	case a.err != nil:
-		return nil, true, unknown(events.ConnectionLost, a.err.Error())
+// takeAll handles what has come; last says that the call is over.
+func (c *caller) takeAll(frames *mailbox) (data []byte, last bool, err error) {
+	messages, closed := frames.take()
+	for _, m := range messages {
+		if data, last, err = c.take(m); last {
+			return data, true, err
+		}
 	}
-	f, err := callwire.DecodeFrame(eventsMessage(a.m))
+	if closed {
+		return nil, true, unknown(events.ConnectionLost, nats.ErrConnectionClosed.Error())
+	}
+	c.pulse.heard = time.Now()
+	return nil, false, nil
+}
+
+// take handles one message; last says that the call is over.
+func (c *caller) take(m *nats.Msg) (data []byte, last bool, err error) {
+	if isNoResponders(m) {
+		return nil, true, notExecuted(events.ConnectionLost, "nobody takes calls there: the instance has another owner, or none")
+	}
+	f, err := callwire.DecodeFrame(eventsMessage(m))
 	if err == nil && f.Call != c.request.ID {
 		return nil, false, nil // a stranger's
 	}

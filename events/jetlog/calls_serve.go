@@ -96,10 +96,7 @@ func (s *callServer) request(ctx context.Context, m *nats.Msg) {
 		s.refuse(m, m.Header.Get("tf-call"), events.OtherFailure, err.Error())
 		return
 	}
-	c := &call{
-		log: s.log, request: r, reply: m.Reply,
-		heard: make(chan struct{}, 1), frames: make(chan frame), over: make(chan struct{}),
-	}
+	c := &call{log: s.log, request: r, reply: m.Reply}
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	if why := s.admit(c); why != "" {
 		c.cancel(nil)
@@ -176,10 +173,7 @@ func (s *callServer) control(m *nats.Msg) {
 	case x.Kind == callwire.Cancel:
 		c.cancel(ErrCallCancelled)
 	case x.Kind == callwire.KeepAlive:
-		select {
-		case c.heard <- struct{}{}:
-		default: // heard already
-		}
+		c.heard()
 	}
 }
 
@@ -189,12 +183,12 @@ type call struct {
 	request *callwire.Request
 	reply   string
 	cancel  context.CancelCauseFunc
-	// heard has a token when the caller was heard of.
-	heard chan struct{}
-	// frames are those of the handler. Nobody takes them when the call is over.
-	frames chan frame
-	over   chan struct{}
-	seq    int // of the next frame
+
+	mu    sync.Mutex // guards what follows, and keeps the frames in order
+	seq   int        // of the next frame
+	over  bool       // nothing but the last frame may be sent
+	pulse pulse
+	timer *time.Timer // of the next beat
 }
 
 type frame struct {
@@ -204,43 +198,64 @@ type frame struct {
 
 // run executes the call and sends every frame of it, in order.
 func (c *call) run(ctx context.Context, h CallHandler) {
-	defer close(c.over)
 	if d := c.request.Timeout; d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	_ = c.write(callwire.Accepted, nil)
-	answer := make(chan frame, 1)
-	go func() {
-		data, err := h(ctx, c.request, c.send)
-		answer <- c.answer(ctx, data, err)
-	}()
-	keepAlive := time.NewTicker(callwire.KeepAliveEvery)
-	defer keepAlive.Stop()
-	silence := time.NewTimer(callwire.SilenceLimit)
-	defer silence.Stop()
-	for {
-		select {
-		case f := <-c.frames:
-			_ = c.write(f.kind, f.data) // logged; the next one may come through
-		case <-keepAlive.C:
-			_ = c.write(callwire.KeepAlive, nil)
-		case <-c.heard:
-			silence.Reset(callwire.SilenceLimit)
-		case <-silence.C:
-			c.cancel(ErrCallerSilent)
-		case f := <-answer:
-			c.writeLast(context.WithoutCancel(ctx), f)
-			return
-		}
+	c.begin()
+	data, err := h(ctx, c.request, c.send)
+	f := c.answer(ctx, data, err)
+	c.finish()
+	c.writeLast(context.WithoutCancel(ctx), f)
+}
+
+func (c *call) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pulse.begin(time.Now())
+	c.timer = time.AfterFunc(callwire.AcceptWithin, c.beat)
+}
+
+func (c *call) finish() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	c.timer.Stop()
+}
+
+// beat tells the caller that the call is being executed, and cancels it when
+// nothing is heard of the caller.
+func (c *call) beat() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	switch {
+	case c.over:
+		return
+	case c.pulse.silent(now):
+		c.cancel(ErrCallerSilent)
+		c.pulse.heard = now // once is enough, but the call may go on
+	case c.seq == 0:
+		_ = c.write(callwire.Accepted, nil)
+	case c.pulse.due(now):
+		_ = c.write(callwire.KeepAlive, nil)
+		c.pulse.spoke = now
 	}
+	c.timer.Reset(c.pulse.next(now))
+}
+
+func (c *call) heard() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pulse.heard = time.Now()
 }
 
 func (c *call) send(kind callwire.FrameKind, data []byte) {
-	select {
-	case c.frames <- frame{kind, data}:
-	case <-c.over:
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		_ = c.write(kind, data) // logged; the next one may come through
 	}
 }
 

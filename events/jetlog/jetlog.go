@@ -61,6 +61,7 @@ type Log struct {
 	denials    denials
 	deviations []Deviation
 	skipped    counter
+	inbox      inbox
 }
 
 // Options of [Open].

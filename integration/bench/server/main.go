@@ -1,0 +1,37 @@
+// Command server is an MCP server of 20 tools that do next to nothing, so that
+// what is measured around it is not its own work.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/mark3labs/mcp-go/mcp"
+	"github.com/mark3labs/mcp-go/server"
+)
+
+const tools = 20
+
+func main() {
+	s := server.NewMCPServer("bench", "1", server.WithToolCapabilities(true))
+	for i := range tools {
+		s.AddTool(mcp.NewTool(fmt.Sprintf("echo_%d", i),
+			mcp.WithDescription("Returns its text, and nothing else."),
+			mcp.WithString("text", mcp.Description("The text to return."), mcp.Required()),
+			mcp.WithReadOnlyHintAnnotation(true),
+		), echo)
+	}
+	if err := server.ServeStdio(s); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func echo(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	text, err := r.RequireString("text")
+	if err != nil {
+		return mcp.NewToolResultError(err.Error()), nil
+	}
+	return mcp.NewToolResultText(text), nil
+}
