@@ -47,8 +47,12 @@ type Options struct {
 	AttemptTimeout time.Duration
 }
 
-// retryPause lies between two attempts.
-const retryPause = 250 * time.Millisecond
+// firstPause, doubled up to longestPause, lies between two attempts: a controller
+// that just starts is there soon.
+const (
+	firstPause   = 5 * time.Millisecond
+	longestPause = 250 * time.Millisecond
+)
 
 // New returns a client of a fleet's controllers.
 func New(nc *nats.Conn, fleet events.FleetID, o *Options) *Client {
@@ -176,7 +180,7 @@ func (c *Client) Do(ctx context.Context, q *request.Request) (request.Answer, er
 		if !t.again(err) {
 			return a, errors.Wrapf(err, "%s %q", q.Verb, q.Server)
 		}
-		if pause(ctx, retryPause) != nil {
+		if pause(ctx, t.wait()) != nil {
 			return request.Answer{}, errors.Wrapf(t.end(ctx), "%s %q (request %s)", q.Verb, q.Server, q.ID)
 		}
 	}
@@ -187,6 +191,13 @@ type tries struct {
 	// received says that a controller may have received one.
 	received bool
 	last     error
+	pause    time.Duration
+}
+
+// wait returns how long to wait for the next attempt.
+func (t *tries) wait() time.Duration {
+	t.pause = min(max(2*t.pause, firstPause), longestPause)
+	return t.pause
 }
 
 // again says whether an attempt's error is one that another attempt may not
