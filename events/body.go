@@ -53,6 +53,7 @@ type (
 	StopRequested struct{}
 	// MoveRequested asks for the server to run on another worker.
 	MoveRequested struct {
+		// Worker that it should run on.
 		Worker WorkerID `json:"worker"`
 	}
 )
@@ -114,33 +115,40 @@ type (
 	// Failed ends a connection, or the attempt to make one.
 	Failed struct {
 		Failure Failure `json:"failure"`
-		Attempt int     `json:"attempt"`
+		// Attempt is the number of the attempt that it was.
+		Attempt int `json:"attempt"`
 		// Exit is the process's exit status, if it ended by itself.
 		Exit *int `json:"exit,omitzero"`
-		// Signal is the name of the signal that ended the process.
+		// Signal is the name of the signal that ended the process, or "".
 		Signal string `json:"signal,omitzero"`
 		// StderrTail is the end of its stderr: bounded, cleaned and scrubbed.
 		StderrTail string `json:"stderrTail,omitzero"`
 	}
 	// RestartScheduled announces the next attempt, and when it is made.
 	RestartScheduled struct {
+		// DelayMs counts from the event's time, in milliseconds.
 		DelayMs int64 `json:"delayMs"`
-		Attempt int   `json:"attempt"`
+		// Attempt is the number that the next attempt will have.
+		Attempt int `json:"attempt"`
 	}
 	// Restarted follows the first complete list of tools after a failure or a
 	// change of owner, and says how long there was none.
 	Restarted struct {
-		Attempt    int   `json:"attempt"`
+		// Attempt is the number of the attempt that succeeded.
+		Attempt int `json:"attempt"`
+		// DowntimeMs is in milliseconds.
 		DowntimeMs int64 `json:"downtimeMs"`
 	}
 	// AuthRequired says that the server waits for credentials.
 	AuthRequired struct {
+		// Hint is for people, and holds no secret.
 		Hint string `json:"hint,omitzero"`
 	}
 	// Parked says that the server is not tried again soon.
 	Parked struct {
 		Failure Failure `json:"failure"`
-		// ProbeMs is the time until the next quiet attempt; 0 is never.
+		// ProbeMs is the time until the next quiet attempt, in milliseconds; 0 is
+		// never.
 		ProbeMs int64 `json:"probeMs,omitzero"`
 	}
 	// Stopping says that the owner began to stop.
@@ -159,6 +167,7 @@ type (
 	// Lost ends the ownership of an instance whose worker is lost; on a
 	// worker's chain it says that the worker is.
 	Lost struct {
+		// Worker that is lost.
 		Worker WorkerID `json:"worker"`
 	}
 )
@@ -207,7 +216,8 @@ type (
 	Discovered struct {
 		Source   Source     `json:"source"`
 		Accepted []ServerID `json:"accepted,omitempty"`
-		Rejected int        `json:"rejected,omitzero"`
+		// Rejected counts the definitions that could not be accepted.
+		Rejected int `json:"rejected,omitzero"`
 	}
 	// LedBy says which controller leads from here on.
 	LedBy struct {

@@ -11,14 +11,16 @@ type ChainKind uint8
 
 // The kinds of chain.
 const (
-	OfServer ChainKind = iota + 1
-	OfInstance
-	OfWorker
-	OfFleet
+	OfServer   ChainKind = iota + 1 // a server's definition
+	OfInstance                      // one running copy of it
+	OfWorker                        // a host's daemon
+	OfFleet                         // the fleet itself
 )
 
 var chainNames = [...]string{OfServer: "server", OfInstance: "instance", OfWorker: "worker", OfFleet: "fleet"}
 
+// String returns "server", "instance", "worker" or "fleet", as subjects have
+// them, or "none".
 func (k ChainKind) String() string {
 	if int(k) < len(chainNames) && k != 0 {
 		return chainNames[k]
@@ -27,7 +29,9 @@ func (k ChainKind) String() string {
 }
 
 // Chain names one chain of events of a fleet: a literal subject, whose events
-// are linked to each other and appended one at a time. Chains are comparable.
+// are linked to each other and appended one at a time. Chains are comparable;
+// the zero Chain is none. The ids in a Chain are not checked when it is made,
+// but when one of its events is encoded.
 type Chain struct {
 	kind     ChainKind
 	id       string // server or worker
@@ -49,7 +53,7 @@ func WorkerChain(id WorkerID) Chain { return Chain{kind: OfWorker, id: string(id
 // FleetChain is the chain of the fleet itself; controllers write it.
 func FleetChain() Chain { return Chain{kind: OfFleet} }
 
-// Kind says what the chain is about.
+// Kind says what the chain is about; 0 for the zero Chain.
 func (c Chain) Kind() ChainKind { return c.kind }
 
 // Server returns the server of a server's or instance's chain, or "".
@@ -84,13 +88,16 @@ func (c Chain) String() string {
 	}
 }
 
-// Subject returns the subject of the chain's events in a fleet.
+// Subject returns the subject of the chain's events in a fleet, such as
+// tf.evt.default.instance.github.0.
 func (c Chain) Subject(f FleetID) string { return EventPrefix(f) + c.String() }
 
-// ErrInvalidSubject marks errors of the subject parsers.
+// ErrInvalidSubject marks every error of [ParseChain], [ParseEventSubject] and
+// [ParseCommandSubject].
 var ErrInvalidSubject = errors.New("invalid subject")
 
-// ParseChain is the inverse of [Chain.String].
+// ParseChain is the inverse of [Chain.String]. Its error is marked
+// [ErrInvalidSubject].
 func ParseChain(s string) (Chain, error) {
 	kind, rest, more := strings.Cut(s, ".")
 	switch {
@@ -109,7 +116,8 @@ func ParseChain(s string) (Chain, error) {
 	return Chain{}, errors.Mark(errors.Newf("%s names no chain", quote(s)), ErrInvalidSubject)
 }
 
-// ParseEventSubject is the inverse of [Chain.Subject].
+// ParseEventSubject is the inverse of [Chain.Subject]. Its error is marked
+// [ErrInvalidSubject].
 func ParseEventSubject(subject string) (FleetID, Chain, error) {
 	fleet, chain, err := splitEventSubject(subject)
 	if err != nil {
@@ -140,10 +148,12 @@ const (
 	callRoot    = "tf.call."
 )
 
-// EventPrefix is what every event subject of the fleet begins with.
+// EventPrefix is what every event subject of the fleet begins with:
+// tf.evt.<fleet>. and nothing more.
 func EventPrefix(f FleetID) string { return eventRoot + string(f) + "." }
 
-// CommandPrefix is what every command subject of the fleet begins with.
+// CommandPrefix is what every command subject of the fleet begins with:
+// tf.cmd.<fleet>. and nothing more.
 func CommandPrefix(f FleetID) string { return commandRoot + string(f) + "." }
 
 // Address names an instance on a worker: where a command goes.
@@ -153,12 +163,14 @@ type Address struct {
 	Instance InstanceID
 }
 
-// Subject returns the subject of the commands to the address.
+// Subject returns the subject of the commands to the address:
+// tf.cmd.<fleet>.<worker>.<server>.<instance>.
 func (a Address) Subject(f FleetID) string {
 	return CommandPrefix(f) + string(a.Worker) + "." + string(a.Server) + "." + string(a.Instance)
 }
 
-// ParseCommandSubject is the inverse of [Address.Subject].
+// ParseCommandSubject is the inverse of [Address.Subject]. Its error is marked
+// [ErrInvalidSubject].
 func ParseCommandSubject(subject string) (FleetID, Address, error) {
 	rest, ok := strings.CutPrefix(subject, commandRoot)
 	t := strings.Split(rest, ".")
@@ -168,8 +180,9 @@ func ParseCommandSubject(subject string) (FleetID, Address, error) {
 	return FleetID(t[0]), Address{WorkerID(t[1]), ServerID(t[2]), InstanceID(t[3])}, nil
 }
 
-// CallSubject is where the owner of an instance answers calls in an epoch. A
-// new owner listens elsewhere, so a call can never reach an old one.
+// CallSubject is where the owner of an instance answers calls in an epoch:
+// tf.call.<fleet>.<server>.<instance>.<epoch>. A new owner listens elsewhere, so
+// a call can never reach an old one.
 func CallSubject(f FleetID, s ServerID, n InstanceID, e Epoch) string {
 	return callRoot + string(f) + "." + string(s) + "." + string(n) + "." + e.String()
 }

@@ -10,8 +10,8 @@ type Want string
 
 // The states that can be wanted.
 const (
-	Running Want = "running"
-	Stopped Want = "stopped"
+	Running Want = "running" // connected, and kept so
+	Stopped Want = "stopped" // nothing runs
 )
 
 // Command is the desired state of one instance on one worker. Only the last
@@ -48,8 +48,8 @@ func (c *Command) Older(other *Command) bool {
 	return c.Generation < other.Generation
 }
 
-// EncodeCommand returns the command's bytes. What [DecodeCommand] would refuse
-// is an error.
+// EncodeCommand returns the command as JSON, without its trace. What
+// [DecodeCommand] would refuse is an error.
 func EncodeCommand(c *Command) ([]byte, error) {
 	err := c.check()
 	if err != nil {
@@ -60,7 +60,8 @@ func EncodeCommand(c *Command) ([]byte, error) {
 }
 
 // DecodeCommand is the inverse of [EncodeCommand]; it is as strict as the
-// decoding of events.
+// decoding of events. A Want that is none, and [Running] without a definition,
+// are errors too.
 func DecodeCommand(data []byte) (*Command, error) {
 	var c Command
 	if err := json.Unmarshal(data, &c); err != nil {

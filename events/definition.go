@@ -27,22 +27,30 @@ const (
 // ("${secret:server/key#1}") are references, which the worker resolves at each
 // connect. Literal secrets are moved out before a definition is appended.
 type Definition struct {
-	Scope  Scope   `json:"scope,omitzero"`
+	// Scope is who sees the server. Default [FleetScope].
+	Scope Scope `json:"scope,omitzero"`
+	// Source is where the definition was found, if it was found anywhere.
 	Source *Source `json:"source,omitzero"`
 	// Labels are the operator's own words about the server. An imported name
 	// that is not a legal id is kept under "name".
 	Labels map[string]string `json:"labels,omitempty"`
 
+	// Type is the transport. Default: see [Definition.Transport].
 	Type Transport `json:"type,omitzero"`
 
-	// A stdio server's process. Args and Env are passed as they are: no shell.
+	// A stdio server's process: Command is a path, or a name that is looked up in
+	// the child's PATH.
+	// Args and Env are passed as they are: no shell. Env is set on top of EnvFile,
+	// a file of NAME=value lines on the worker. Cwd is the working directory;
+	// default the worker's.
 	Command string            `json:"command,omitzero"`
 	Args    []string          `json:"args,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	EnvFile string            `json:"envFile,omitzero"`
 	Cwd     string            `json:"cwd,omitzero"`
 
-	// An http or sse server's endpoint.
+	// An http or sse server's endpoint, an absolute http or https URL, and the
+	// headers that every request to it has.
 	URL     string            `json:"url,omitzero"`
 	Headers map[string]string `json:"headers,omitempty"`
 	OAuth   *OAuth            `json:"oauth,omitzero"`
@@ -53,6 +61,7 @@ type Definition struct {
 	// Roots are the file URIs answered to roots/list.
 	Roots []string `json:"roots,omitempty"`
 
+	// Disabled means that the server must not run, whatever Want is.
 	Disabled bool `json:"disabled,omitzero"`
 	// Want is the state an enabled server should be in: [Running] (default) or
 	// [Stopped].
@@ -67,7 +76,8 @@ type Definition struct {
 	// values are not to be treated as secrets.
 	AllowLiteral []string `json:"allowLiteral,omitempty"`
 
-	// Time limits. Nil means the fleet's default, 0 means none.
+	// Time limits, in milliseconds; nil means the default. 0 means none, and no
+	// waiting where it is a grace period.
 	ConnectTimeoutMs      *int64 `json:"connectTimeoutMs,omitzero"`      // default 30 000
 	CallTimeoutMs         *int64 `json:"callTimeoutMs,omitzero"`         // default 30 000
 	HealthCheckIntervalMs *int64 `json:"healthCheckIntervalMs,omitzero"` // default 30 000
@@ -82,8 +92,9 @@ type Definition struct {
 	// stdio, false otherwise.
 	Stateful *bool `json:"stateful,omitzero"`
 	// ReplayCalls allows a call with an uncertain end to be sent again.
-	ReplayCalls bool       `json:"replayCalls,omitzero"`
-	Placement   *Placement `json:"placement,omitzero"`
+	ReplayCalls bool `json:"replayCalls,omitzero"`
+	// Placement says where the instances run. Nil: one, on any worker.
+	Placement *Placement `json:"placement,omitzero"`
 
 	// Unknown is an object with the members that this build does not know, or
 	// nil. They are written again beside the known ones.
@@ -114,7 +125,7 @@ type OAuth struct {
 
 // Placement says where the instances of a server run.
 type Placement struct {
-	// Labels that a worker must have.
+	// Labels that a worker must have, each with that value.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Worker, if set, is the only worker considered.
 	Worker WorkerID `json:"worker,omitzero"`
@@ -124,7 +135,8 @@ type Placement struct {
 }
 
 // RestartPolicy says when a server that died is started again: after
-// min(InitialDelay × Multiplier^n, MaxDelay) plus 0 to 20 % jitter, at most
+// InitialDelay × Multiplier^n plus 0 to 20 % jitter, where n is how many restarts
+// there were in a row so far, but after no more than MaxDelay; at most
 // MaxRestartAttempts times in a row.
 //
 // A server without one is started again at once, then after 0.5, 1, 2 and 4 s;
@@ -180,7 +192,8 @@ func (d *Definition) HealthCheckInterval() time.Duration {
 	return millis(d.HealthCheckIntervalMs, DefaultHealthCheckInterval)
 }
 
-// GracePeriod returns how long a stopping server has before it is killed.
+// GracePeriod returns how long a stopping server has before it is killed; 0
+// means that it is killed at once.
 func (d *Definition) GracePeriod() time.Duration {
 	return millis(d.GracePeriodMs, DefaultGracePeriod)
 }
@@ -192,7 +205,8 @@ func millis(ms *int64, otherwise time.Duration) time.Duration {
 	return time.Duration(*ms) * time.Millisecond
 }
 
-// Wanted returns the state that the definition asks for.
+// Wanted returns the state that the definition asks for: [Stopped] if it is
+// disabled, else Want.
 func (d *Definition) Wanted() Want {
 	if d.Disabled || d.Want == Stopped {
 		return Stopped

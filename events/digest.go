@@ -10,7 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Digest is the SHA-256 of a canonical JSON text (RFC 8785), in lower-case hex.
+// Digest is a SHA-256 in lower-case hex: of a canonical JSON text (RFC 8785), or
+// of the bytes of a blob.
 type Digest string
 
 // DigestOf returns the digest of data as it is.

@@ -12,7 +12,8 @@ type Event struct {
 	Chain Chain
 	Body  Body
 
-	// ID, Source and Time are set by the log where they are empty.
+	// ID, Source and Time are set by the log where they are empty. Source is
+	// toolfleet/<fleet>/<who wrote it>; Time is in UTC, to the nanosecond.
 	ID     EventID
 	Source string
 	Time   time.Time
@@ -21,12 +22,13 @@ type Event struct {
 	Epoch Epoch
 	// Attempt is the number of the connection attempt, from 1, or 0.
 	Attempt int
-	// Cause is the id of the event or command that led to this one.
+	// Cause is the id of the event or command that led to this one, or "".
 	Cause string
-	// Correlation is the request's id, chosen by the caller.
+	// Correlation is the request's id, chosen by the caller, or "".
 	Correlation RequestID
 	// Actor is who asked: a NATS user, a token's name, os-user@host, or
-	// "system:plan".
+	// "system:plan". With Cause, Correlation and Reason it may be any text, within
+	// [MaxHeaderSize].
 	Actor string
 	// Reason is the actor's own words, if any.
 	Reason string

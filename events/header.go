@@ -203,8 +203,8 @@ func EscapeHeader(text string) string {
 	return b.String()
 }
 
-// UnescapeHeader is the inverse of [EscapeHeader]. It refuses what EscapeHeader
-// does not write.
+// UnescapeHeader is the inverse of [EscapeHeader]. What EscapeHeader does not
+// write, such as lower-case digits or an escaped letter, is an error.
 func UnescapeHeader(value string) (string, error) {
 	if isPlain(value) && !strings.Contains(value, "%") {
 		return value, nil

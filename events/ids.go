@@ -7,12 +7,14 @@ import (
 	"github.com/cockroachdb/errors"
 )
 
-// Ids are subject tokens: ASCII letters, digits, '-' and '_'. They appear in
+// Ids of fleets, servers, instances and workers are subject tokens: 1 to
+// [MaxIDLength] ASCII letters, digits, '-' and '_'; case matters. They appear in
 // subjects, bucket keys and file names, so anything else could change what a
-// subject means.
+// subject means. A value of these types need not be valid: see the Parse
+// functions.
 type (
 	// FleetID names a fleet: the unit of isolation, with streams, buckets and
-	// subjects of its own.
+	// subjects of its own. For its form see [ParseFleetID].
 	FleetID string
 	// ServerID names an MCP server definition within a fleet.
 	ServerID string
@@ -21,12 +23,13 @@ type (
 	InstanceID string
 	// WorkerID names a host's daemon.
 	WorkerID string
-	// Incarnation is one life of a worker or controller: new at every start.
+	// Incarnation is one life of a worker or controller: new and random at every
+	// start. Incarnations are only compared for equality.
 	Incarnation string
-	// EventID is a UUIDv7.
+	// EventID is a UUIDv7 in its usual text form, in lower case.
 	EventID string
-	// RequestID is chosen by a caller; a repeat of it is answered with what the
-	// first one caused.
+	// RequestID is any text that a caller chooses; a repeat of it is answered
+	// with what the first one caused.
 	RequestID string
 )
 
@@ -40,16 +43,20 @@ const MaxIDLength = 128
 // ErrInvalidID marks every error of the Parse functions for ids.
 var ErrInvalidID = errors.New("invalid id")
 
-// ParseFleetID returns s as a FleetID, or an error marked [ErrInvalidID].
+// ParseFleetID returns s as a FleetID: 1 to [MaxIDLength] ASCII letters, digits,
+// '-' and '_', or else an error marked [ErrInvalidID].
 func ParseFleetID(s string) (FleetID, error) { return parseID[FleetID]("fleet", s) }
 
-// ParseServerID returns s as a ServerID, or an error marked [ErrInvalidID].
+// ParseServerID returns s as a ServerID: 1 to [MaxIDLength] ASCII letters,
+// digits, '-' and '_', or else an error marked [ErrInvalidID].
 func ParseServerID(s string) (ServerID, error) { return parseID[ServerID]("server", s) }
 
-// ParseInstanceID returns s as an InstanceID, or an error marked [ErrInvalidID].
+// ParseInstanceID returns s as an InstanceID: 1 to [MaxIDLength] ASCII letters,
+// digits, '-' and '_', or else an error marked [ErrInvalidID].
 func ParseInstanceID(s string) (InstanceID, error) { return parseID[InstanceID]("instance", s) }
 
-// ParseWorkerID returns s as a WorkerID, or an error marked [ErrInvalidID].
+// ParseWorkerID returns s as a WorkerID: 1 to [MaxIDLength] ASCII letters,
+// digits, '-' and '_', or else an error marked [ErrInvalidID].
 func ParseWorkerID(s string) (WorkerID, error) { return parseID[WorkerID]("worker", s) }
 
 func parseID[T ~string](what, s string) (T, error) {
@@ -80,11 +87,14 @@ func isToken(s string) bool {
 // stands before it.
 type Seq uint64
 
-// Epoch counts the owners of an instance. What is said under an old epoch is
-// ignored.
+// Epoch counts the owners of an instance, from 1. What is said under an old
+// epoch is ignored.
 type Epoch uint64
 
-func (s Seq) String() string   { return strconv.FormatUint(uint64(s), 10) }
+// String returns the position in decimal.
+func (s Seq) String() string { return strconv.FormatUint(uint64(s), 10) }
+
+// String returns the epoch in decimal.
 func (e Epoch) String() string { return strconv.FormatUint(uint64(e), 10) }
 
 // Scope says who sees a server: the whole fleet, or the sessions of one project.
@@ -96,10 +106,12 @@ const FleetScope Scope = "fleet"
 
 const projectPrefix = "project:"
 
-// ProjectScope returns the scope of the project with that label.
+// ProjectScope returns the scope of the project with that label, which may be
+// any text but "".
 func ProjectScope(label string) Scope { return Scope(projectPrefix + label) }
 
-// ParseScope accepts "", "fleet" and "project:<label>".
+// ParseScope returns [FleetScope] for "" and "fleet", and the scope of a project
+// for "project:<label>". Everything else is an error.
 func ParseScope(s string) (Scope, error) {
 	if s == "" || s == string(FleetScope) {
 		return FleetScope, nil

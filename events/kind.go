@@ -13,8 +13,9 @@ import (
 // Kind is the name of an event on the wire, such as "tools-listed".
 type Kind string
 
-// The kinds of event. The same kind may be written on chains of several kinds,
-// with the same body.
+// The kinds of event. What each means is said at its body: that of KindDeclared
+// is [Declared], and so on, but that of KindStopped is [HasStopped]. The same
+// kind may be written on chains of several kinds, with the same body.
 const (
 	KindDeclared         Kind = "declared"
 	KindUpdated          Kind = "updated"
@@ -186,7 +187,8 @@ func decode[T Body](data []byte) (Body, error) {
 // Kinds returns every kind, sorted.
 func Kinds() []Kind { return slices.Sorted(maps.Keys(kinds)) }
 
-// KindOf returns the kind of a body; it is empty for nil and [Undecodable].
+// KindOf returns the kind of a body, for an [Unknown] the one that its type
+// names; it is empty for nil and [Undecodable].
 func KindOf(b Body) Kind {
 	if b == nil {
 		return ""
@@ -207,7 +209,8 @@ const (
 	version = 1
 )
 
-// Type returns the ce-type of the kind's current version.
+// Type returns the ce-type of the kind's current version, such as
+// "dev.toolfleet.tools-listed.v1".
 func (k Kind) Type() string { return typePrefix + string(k) + ".v" + strconv.Itoa(version) }
 
 // parseType returns the kind that a ce-type names, in whatever version.

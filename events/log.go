@@ -18,10 +18,11 @@ var (
 	// its context ended before the log's answer came. Appending the same event,
 	// with the same ID and tip, again finds out.
 	ErrUncertain = errors.New("outcome unknown")
-	// ErrHistoryFull says that the stream has reached its limit of bytes.
+	// ErrHistoryFull says that the stream has reached its limit of bytes, or the
+	// server or account that of its storage. Nothing was stored.
 	ErrHistoryFull = errors.New("history is full")
 	// ErrHistoryRegressed says that the stream ends before a position that was
-	// read from it, or was created anew.
+	// read from it, was deleted, or was created anew.
 	ErrHistoryRegressed = errors.New("history regressed")
 	// ErrHistoryIncomplete says that events are missing inside the stream, or do
 	// not link to each other.
@@ -37,6 +38,7 @@ type ConflictError struct {
 	Found Record
 }
 
+// Error names the chain, the expected position and the event that is there.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("append to %s after %d: %s %s is there at %d",
 		e.Chain, e.Expected, e.Found.Kind(), e.Found.ID, e.Found.Seq)
@@ -46,7 +48,9 @@ func (e *ConflictError) Error() string {
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
 
 // LogID names one history: a stream, from its creation to its deletion or to a
-// loss of its end. Later histories of a fleet have greater ids.
+// loss of its end. Later histories of a fleet have greater ids, as strings: the
+// time of the stream's creation in UTC, to the nanosecond, and the number of
+// losses, such as 20251125T090000.000000000Z.000.
 type LogID string
 
 // NewLogID returns the id of the history in a stream created at that time,
@@ -66,7 +70,7 @@ type Head struct {
 	Bytes, MaxBytes uint64
 }
 
-// Position is a place in a certain history.
+// Position is a place in a certain history; an empty Log is any history.
 type Position struct {
 	Log LogID `json:"log"`
 	Seq Seq   `json:"seq"`

@@ -24,10 +24,13 @@ type Problem struct {
 // InvalidDefinitionError lists everything that is wrong with a definition.
 type InvalidDefinitionError struct {
 	// Server is the id, or the name, under which the definition was given.
-	Server   string
+	Server string
+	// Problems are at least one, and at most [MaxProblems] and one that says how
+	// many more there are.
 	Problems []Problem
 }
 
+// Error returns the server and the messages of all problems in one line.
 func (e *InvalidDefinitionError) Error() string {
 	words := make([]string, len(e.Problems))
 	for i, p := range e.Problems {

@@ -34,7 +34,8 @@ func (r Replicas) Count() (int, bool) {
 	}
 }
 
-// MarshalJSONTo writes a number, or "each".
+// MarshalJSONTo writes a number, 1 for zero, or "each". Any other value than
+// those that [Replicas.UnmarshalJSONFrom] reads is an error.
 func (r Replicas) MarshalJSONTo(enc *jsontext.Encoder) error {
 	switch r {
 	case EachWorker:
@@ -49,7 +50,8 @@ func (r Replicas) MarshalJSONTo(enc *jsontext.Encoder) error {
 	}
 }
 
-// UnmarshalJSONFrom reads a number from 1 to [MaxReplicas], or "each".
+// UnmarshalJSONFrom reads a whole number from 1 to [MaxReplicas], or "each".
+// Everything else is an error.
 func (r *Replicas) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	if err != nil {

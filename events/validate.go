@@ -23,8 +23,9 @@ const MaxDefinitionSize = 240 << 10
 // in a [Rejected] event.
 const MaxProblems = 50
 
-// Validate returns nil, or an [*InvalidDefinitionError] with every reason why
-// the definition cannot be accepted under that id.
+// Validate returns nil, or an [*InvalidDefinitionError] with every reason, up to
+// [MaxProblems], why the definition cannot be accepted under that id. Its size is
+// only looked at when nothing else is wrong.
 func (d *Definition) Validate(id ServerID) error {
 	var v validation
 	if _, err := ParseServerID(string(id)); err != nil {
@@ -207,8 +208,12 @@ func (v *validation) restarts(p *RestartPolicy) {
 const maxMillis = math.MaxInt64 / 1_000_000
 
 func (v *validation) duration(path string, ms *int64) {
-	if ms != nil && (*ms < 0 || *ms > maxMillis) {
-		v.invalid(path, "is out of range")
+	switch {
+	case ms == nil:
+	case *ms < 0:
+		v.invalid(path, "must be 0 or more milliseconds")
+	case *ms > maxMillis:
+		v.invalid(path, "is too long")
 	}
 }
 

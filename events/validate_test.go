@@ -110,15 +110,15 @@ func TestInvalidDefinitions(t *testing.T) {
 		{local(func(d *events.Definition) { d.Update = "rolling" }), "/update", `update "rolling": use replace or overlap`},
 		{local(func(d *events.Definition) { d.Want = "paused" }), "/want", `want "paused": use running or stopped`},
 
-		{local(func(d *events.Definition) { d.ConnectTimeoutMs = new(int64(-1)) }), "/connectTimeoutMs", "connectTimeoutMs is out of range"},
-		{local(func(d *events.Definition) { d.CallTimeoutMs = new(int64(math.MaxInt64)) }), "/callTimeoutMs", "callTimeoutMs is out of range"},
-		{local(func(d *events.Definition) { d.HealthCheckIntervalMs = new(int64(-1)) }), "/healthCheckIntervalMs", "healthCheckIntervalMs is out of range"},
-		{local(func(d *events.Definition) { d.GracePeriodMs = new(int64(-1)) }), "/gracePeriodMs", "gracePeriodMs is out of range"},
+		{local(func(d *events.Definition) { d.ConnectTimeoutMs = new(int64(-1)) }), "/connectTimeoutMs", "connectTimeoutMs must be 0 or more milliseconds"},
+		{local(func(d *events.Definition) { d.CallTimeoutMs = new(int64(math.MaxInt64)) }), "/callTimeoutMs", "callTimeoutMs is too long"},
+		{local(func(d *events.Definition) { d.HealthCheckIntervalMs = new(int64(-1)) }), "/healthCheckIntervalMs", "healthCheckIntervalMs must be 0 or more milliseconds"},
+		{local(func(d *events.Definition) { d.GracePeriodMs = new(int64(-1)) }), "/gracePeriodMs", "gracePeriodMs must be 0 or more milliseconds"},
 
-		{policy(events.RestartPolicy{InitialDelayMs: new(int64(-1))}), "/restartPolicy/initialDelayMs", "restartPolicy.initialDelayMs is out of range"},
+		{policy(events.RestartPolicy{InitialDelayMs: new(int64(-1))}), "/restartPolicy/initialDelayMs", "restartPolicy.initialDelayMs must be 0 or more milliseconds"},
 		{policy(events.RestartPolicy{InitialDelayMs: new(int64(30_001))}), "/restartPolicy/maxDelayMs", "restartPolicy.maxDelayMs is below initialDelayMs"},
 		{policy(events.RestartPolicy{MaxDelayMs: new(int64(999))}), "/restartPolicy/maxDelayMs", "restartPolicy.maxDelayMs is below initialDelayMs"},
-		{policy(events.RestartPolicy{StablePeriodMs: new(int64(-1))}), "/restartPolicy/stablePeriodMs", "restartPolicy.stablePeriodMs is out of range"},
+		{policy(events.RestartPolicy{StablePeriodMs: new(int64(-1))}), "/restartPolicy/stablePeriodMs", "restartPolicy.stablePeriodMs must be 0 or more milliseconds"},
 		{policy(events.RestartPolicy{BackoffMultiplier: new(0.99)}), "/restartPolicy/backoffMultiplier", "restartPolicy.backoffMultiplier must be at least 1"},
 		{policy(events.RestartPolicy{BackoffMultiplier: new(math.NaN())}), "/restartPolicy/backoffMultiplier", "restartPolicy.backoffMultiplier must be at least 1"},
 		{policy(events.RestartPolicy{BackoffMultiplier: new(math.Inf(1))}), "/restartPolicy/backoffMultiplier", "restartPolicy.backoffMultiplier must be at least 1"},
@@ -143,7 +143,7 @@ func TestSeveralProblemsAreJoined(t *testing.T) {
 	err := d.Validate("git hub")
 	const want = `server "git hub": server id "git hub": only ASCII letters, digits, '-' and '_' are allowed; ` +
 		`command and url are both set: keep one; url must be an absolute http or https URL; ` +
-		`connectTimeoutMs is out of range; update "rolling": use replace or overlap`
+		`connectTimeoutMs must be 0 or more milliseconds; update "rolling": use replace or overlap`
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

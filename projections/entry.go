@@ -39,7 +39,7 @@ type Entry[S any] struct {
 // Order returns the entry's order.
 func (e *Entry[S]) Order() Order { return Order{e.Log, e.Fold, e.Seq} }
 
-// Compare compares the orders of two entries of one key.
+// Compare compares the orders of two entries of one key: -1, 0 or 1.
 func (e *Entry[S]) Compare(f *Entry[S]) int { return e.Order().Compare(f.Order()) }
 
 // ErrInvalidEntry marks the errors of the decoders of entries.
@@ -59,7 +59,7 @@ type envelope struct {
 }
 
 // Encode sets the entry's digest and returns its JSON form. Equal values have
-// equal forms.
+// equal forms. Its error, of a value that JSON cannot hold, has no mark.
 func (e *Entry[S]) Encode() ([]byte, error) {
 	value, err := json.Marshal(&e.Value, json.Deterministic(true))
 	if err != nil {
@@ -99,7 +99,8 @@ func DecodeEntry[S any](data []byte) (*Entry[S], error) {
 	return DecodeValue[S](raw)
 }
 
-// DecodeValue decodes the value of an entry.
+// DecodeValue decodes the value of an entry. Its error is marked
+// [ErrInvalidEntry].
 func DecodeValue[S any](raw *RawEntry) (*Entry[S], error) {
 	e := &Entry[S]{Log: raw.Log, Fold: raw.Fold, Seq: raw.Seq, Link: raw.Link, Digest: raw.Digest}
 	if err := json.Unmarshal(raw.Value, &e.Value); err != nil {

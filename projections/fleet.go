@@ -17,9 +17,11 @@ type Fleet struct {
 	Frozen *Freeze `json:"frozen,omitzero"`
 	// Leader is the controller that led last.
 	Leader *Leader `json:"leader,omitzero"`
-	// Sources of definitions, in the order of their provider, path and level.
+	// Sources of definitions, in the order of their provider, path and level; at
+	// most 256, those that were last heard of.
 	Sources []SourceReport `json:"sources,omitempty"`
-	// Rejections of definitions whose names cannot be ids, oldest first.
+	// Rejections of definitions whose names cannot be ids: the last 32, oldest
+	// first.
 	Rejections []Rejection `json:"rejections,omitempty"`
 
 	Requests Requests `json:"requests,omitempty"`

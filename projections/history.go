@@ -22,8 +22,10 @@ type History struct {
 	fleet     *Fleet
 }
 
-// Apply folds a record and returns the chain whose state it changed: the zero
-// Chain for a record that was folded before, or is on no chain.
+// Apply folds a record and returns the chain whose state it changed, if only its
+// tip: the zero Chain for a record that was folded before, or is on no chain.
+// Records of one chain come in order. Whether there are gaps is not looked at:
+// see [events.Verifier].
 func (h *History) Apply(r events.Record) (changed events.Chain) {
 	h.seq = max(h.seq, r.Seq)
 	switch r.Chain.Kind() {
@@ -76,9 +78,11 @@ func put[K comparable, V any](m *map[K]V, k K, v V) {
 	(*m)[k] = v
 }
 
-// Adopt puts a stored state in the place of what the History has of that
-// chain, so that a fold can go on where another stopped. The position of the
-// History is [History.AdvanceTo]'s to set.
+// Adopt puts stored states in the place of what the History has of their
+// chains, so that a fold can go on where another stopped. A state is a *[Server],
+// *[Instance], *[Worker] or *[Fleet], not nil, with its ids set; values of other
+// types are ignored. It belongs to the History from then on: nobody may change
+// it. The position of the History is [History.AdvanceTo]'s to set.
 func (h *History) Adopt(states ...any) {
 	for _, s := range states {
 		switch s := s.(type) {
@@ -96,10 +100,12 @@ func (h *History) Adopt(states ...any) {
 	}
 }
 
-// AdvanceTo says that all events up to seq are folded.
+// AdvanceTo says that all events up to seq are folded. A position before that of
+// the History changes nothing.
 func (h *History) AdvanceTo(seq events.Seq) { h.seq = max(h.seq, seq) }
 
-// Seq returns the position up to which events were applied.
+// Seq returns the position up to which events were applied: the highest that
+// [History.Apply] or [History.AdvanceTo] was given.
 func (h *History) Seq() events.Seq { return h.seq }
 
 // Tip returns the last event of a chain; the zero Tip if there is none.
@@ -154,7 +160,8 @@ func (h *History) Worker(id events.WorkerID) *Worker { return h.workers[id] }
 
 var noFleet Fleet
 
-// Fleet returns the state of the fleet itself; never nil.
+// Fleet returns the state of the fleet itself: never nil, but the zero Fleet
+// before the first event.
 func (h *History) Fleet() *Fleet {
 	if h.fleet == nil {
 		return &noFleet
@@ -198,7 +205,8 @@ func inOrder[K comparable, V any](m map[K]V, compare func(a, b V) int) iter.Seq[
 	return slices.Values(slices.SortedFunc(maps.Values(m), compare))
 }
 
-// Clone returns a History that goes on by itself.
+// Clone returns a History that goes on by itself. It shares the states, which
+// never change.
 func (h *History) Clone() *History {
 	n := &History{
 		seq:     h.seq,

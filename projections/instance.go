@@ -56,21 +56,28 @@ type Instance struct {
 	LastFailure *Fault `json:"lastFailure,omitzero"`
 	// Hint tells what an instance that requires credentials waits for.
 	Hint string `json:"hint,omitzero"`
-	// How is how the instance stopped.
+	// How is how the instance stopped, see [events.HasStopped].
 	How string `json:"how,omitzero"`
 
+	// Broken says that the instance failed, or that its owner ended without a
+	// word, and that it was neither mended by a restart nor stopped since.
+	Broken bool `json:"broken,omitzero"`
+
 	// Counters over the whole chain: attempts to connect, failures, and
-	// restarts that made the instance ready again. FailuresInRow counts those
-	// since it was last ready, or assigned.
+	// restarts after a failure that made the instance ready again; one that was
+	// asked for is none. FailuresInRow counts those since it was last ready, or
+	// assigned.
 	Attempts      int `json:"attempts,omitzero"`
 	Failures      int `json:"failures,omitzero"`
 	FailuresInRow int `json:"failuresInRow,omitzero"`
 	Restarts      int `json:"restarts,omitzero"`
-	// LastDowntimeMs is how long the last restart took, from the failure on.
+	// LastDowntimeMs is how long the instance was not ready before its last
+	// restart, whatever led to it.
 	LastDowntimeMs int64 `json:"lastDowntimeMs,omitzero"`
 }
 
-// Connection is an open connection to an MCP server.
+// Connection is an open connection to an MCP server; what is not said here is as
+// in [events.Connected].
 type Connection struct {
 	// Seq of the connected event, and its time.
 	Seq   events.Seq `json:"seq"`
@@ -87,8 +94,9 @@ type Connection struct {
 
 // Next is an attempt to connect that is to come.
 type Next struct {
-	At      time.Time `json:"at"`
-	Attempt int       `json:"attempt,omitzero"`
+	At time.Time `json:"at"`
+	// Attempt is its number; 0 for the probe of a parked instance.
+	Attempt int `json:"attempt,omitzero"`
 }
 
 // Stuck says whether a stop did not come to its end: the instance is given to
@@ -126,6 +134,7 @@ func (i *Instance) assign(r *events.Record, a events.Assigned) {
 	if a.Epoch <= i.Epoch && i.State != "" {
 		return
 	}
+	i.Broken = i.Broken || i.State.Owned() && i.State != Assigned && i.State != Stopped
 	i.disconnect()
 	i.enter(r, Assigned)
 	i.Updated = i.Since
@@ -160,8 +169,10 @@ func (i *Instance) fold(r *events.Record) {
 			i.Failure = nil
 		}
 	case events.Restarted:
-		i.Restarts++
-		i.LastDowntimeMs = b.DowntimeMs
+		if i.Broken {
+			i.Restarts++
+		}
+		i.Broken, i.LastDowntimeMs = false, b.DowntimeMs
 	default:
 		i.foldEnd(r)
 	}
@@ -188,19 +199,21 @@ func (i *Instance) foldEnd(r *events.Record) {
 	case events.AuthRequired:
 		i.disconnect()
 		i.enter(r, AuthRequired)
+		i.Broken = true
 		i.Hint = text(b.Hint, maxMessage)
 	case events.Stopping:
 		i.enter(r, Stopping)
 	case events.HasStopped:
 		i.disconnect()
 		i.enter(r, Stopped)
-		i.Failure, i.How = nil, text(b.How, maxName)
+		i.Failure, i.Broken, i.How = nil, false, text(b.How, maxName)
 	case events.Released:
 		i.disconnect()
 		i.enter(r, Released)
 	case events.Lost:
 		i.disconnect()
 		i.enter(r, Lost)
+		i.Broken = true
 	default: // unreachable unless the catalogue got a kind that this fold lacks
 	}
 }
@@ -274,6 +287,7 @@ func (i *Instance) degrade(r *events.Record, f events.Failure) {
 func (i *Instance) fail(r *events.Record, b *events.Failed) {
 	i.disconnect()
 	i.enter(r, Failed)
+	i.Broken = true
 	f := newFault(r, b.Failure)
 	f.Exit, f.Signal, f.StderrTail = b.Exit, text(b.Signal, maxName), tail(b.StderrTail, maxStderr)
 	if b.Attempt != 0 {

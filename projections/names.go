@@ -27,7 +27,8 @@ const (
 	Prefixed
 )
 
-// MaxToolName is the longest name that all model APIs take.
+// MaxToolName is the length of the longest name that all model APIs take, in
+// bytes.
 const MaxToolName = 64
 
 const (
@@ -37,7 +38,8 @@ const (
 	hashLength = 16
 )
 
-// Name returns the name of a server's tool.
+// Name returns the name of a server's tool: at most [MaxToolName] letters, digits,
+// '_' and '-'. Any text may be the tool.
 func (s Scheme) Name(server events.ServerID, tool string) string {
 	prefix, separator := "", "__"
 	if s == Prefixed {

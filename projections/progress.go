@@ -78,7 +78,8 @@ func tail(s string, limit int) string {
 	return text(s, limit)
 }
 
-// Fault is a failure with its place in the history.
+// Fault is a failure with its place in the history: sequence and time of the
+// event that reported it. Long text is cut.
 type Fault struct {
 	events.Failure
 	Seq     events.Seq `json:"seq"`
@@ -99,9 +100,11 @@ func newFault(r *events.Record, f events.Failure) *Fault {
 // Rejection is a definition that could not be accepted.
 type Rejection struct {
 	// ID as it was given.
-	ID      string           `json:"id"`
-	Seq     events.Seq       `json:"seq"`
-	Time    time.Time        `json:"time,omitzero"`
+	ID string `json:"id"`
+	// Seq of the rejected event, and its time.
+	Seq  events.Seq `json:"seq"`
+	Time time.Time  `json:"time,omitzero"`
+	// Reasons are the first 16; the event has them all.
 	Reasons []events.Problem `json:"reasons,omitempty"`
 	Source  *events.Source   `json:"source,omitzero"`
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/toolfleet/toolfleet/events"
 )
 
-// RequestsKept is how many requests a chain remembers: a caller that repeats
-// one does so within moments.
+// RequestsKept is how many requests a chain remembers, the newest ones: a caller
+// that repeats one does so within moments.
 const RequestsKept = 64
 
 // Requests are the last [RequestsKept] requests that caused an event of a
@@ -40,8 +40,9 @@ const (
 	ReusedRequest
 )
 
-// Find looks for a request. For one that is not new it returns the sequence
-// that its first use caused.
+// Find looks for a request; asked is the digest of what it asks for now ([Asked]).
+// For one that is not new it returns the sequence of the event that its first use
+// caused, else 0.
 func (q Requests) Find(id events.RequestID, asked events.Digest) (events.Seq, Verdict) {
 	id = requestKey(id)
 	for i := range q {

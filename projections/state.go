@@ -46,7 +46,8 @@ const (
 	Rejected State = "rejected"
 )
 
-// Owned says whether an instance in the state has an owner.
+// Owned says whether an instance in the state has an owner: in every state but
+// the zero one, Released, Lost and those of a server as a whole.
 func (s State) Owned() bool {
 	switch s {
 	case "", Released, Lost, Deferred, Disabled, Withdrawn, Rejected:
@@ -64,12 +65,14 @@ type Reach string
 
 // The three values of Reach.
 const (
-	IsConnected    Reach = "connected"
-	IsConnecting   Reach = "connecting"
-	IsDisconnected Reach = "disconnected"
+	IsConnected    Reach = "connected"    // calls work
+	IsConnecting   Reach = "connecting"   // they do not yet, and nobody needs to do anything
+	IsDisconnected Reach = "disconnected" // they do not
 )
 
-// Reach returns the coarse form of the state.
+// Reach returns the coarse form of the state: [IsConnected] for Ready and
+// Degraded, [IsConnecting] for Assigned, Connecting, Listing, BackingOff and
+// Deferred, else [IsDisconnected].
 func (s State) Reach() Reach {
 	switch s {
 	case Ready, Degraded:

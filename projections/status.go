@@ -21,7 +21,8 @@ type Status struct {
 	Scope     events.Scope     `json:"scope,omitzero"`
 	Source    *events.Source   `json:"source,omitzero"`
 	Transport events.Transport `json:"transport,omitzero"`
-	// Definition is the digest of the definition in force.
+	// Definition is the digest of the definition in force; Generation and, below,
+	// Declared to Reason are those of [Server].
 	Definition events.Digest `json:"definition,omitzero"`
 	Generation events.Seq    `json:"generation,omitzero"`
 	// Seq is the newest event that is part of this.
@@ -52,12 +53,15 @@ type Status struct {
 	Instances []InstanceStatus `json:"instances"`
 }
 
-// InstanceStatus is an instance as it is shown.
+// InstanceStatus is an instance as it is shown. Its members are those of
+// [Instance] of the same name, but for what is said here; Quarantine is that of
+// its tools.
 type InstanceStatus struct {
 	Instance events.InstanceID `json:"instance"`
 	State    State             `json:"state"`
-	Status   Reach             `json:"status"`
-	Since    time.Time         `json:"since,omitzero"`
+	// Status is the coarse form of State.
+	Status Reach     `json:"status"`
+	Since  time.Time `json:"since,omitzero"`
 
 	Worker      events.WorkerID    `json:"worker,omitzero"`
 	Incarnation events.Incarnation `json:"incarnation,omitzero"`
@@ -65,6 +69,8 @@ type InstanceStatus struct {
 	Definition  events.Digest      `json:"definition,omitzero"`
 	Generation  events.Seq         `json:"generation,omitzero"`
 
+	// Tools counts the tools that are offered, and ToolsState says what they are
+	// worth ([Server.Offer]); Protocol, PID and URL are of the open connection.
 	Tools       int                `json:"tools"`
 	ToolsState  ToolsState         `json:"toolsState,omitzero"`
 	Protocol    string             `json:"protocol,omitzero"`

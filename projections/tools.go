@@ -26,7 +26,7 @@ type Tools struct {
 	// Changed is the event since which Definition, Digest and Count are what
 	// they are.
 	Changed events.Seq `json:"changed,omitzero"`
-	// Quarantined are tools that were left out, the first few of Count.
+	// Quarantined are tools that were left out, the first 16 of its Count.
 	Quarantined events.Quarantines `json:"quarantined,omitzero"`
 }
 

@@ -55,8 +55,8 @@ func (v *View[S]) Load() (S, events.Seq) {
 	return v.state, v.seq
 }
 
-// Wait returns nil as soon as the position is at least seq, or the context's
-// error.
+// Wait returns nil as soon as the position is at least seq, or the cause of the
+// context's end.
 func (v *View[S]) Wait(ctx context.Context, seq events.Seq) error {
 	for {
 		v.mu.Lock()

@@ -15,7 +15,7 @@ type Worker struct {
 	// Since is when the worker came into its state.
 	Since time.Time `json:"since,omitzero"`
 
-	// What the last incarnation said of itself.
+	// What the last incarnation said of itself, see [events.Joined].
 	Incarnation events.Incarnation `json:"incarnation,omitzero"`
 	Host        string             `json:"host,omitzero"`
 	Labels      map[string]string  `json:"labels,omitempty"`
@@ -44,15 +44,17 @@ type WorkerState string
 
 // The states of a worker.
 const (
-	WorkerJoined WorkerState = "joined"
-	WorkerLeft   WorkerState = "left"
-	WorkerLost   WorkerState = "lost"
+	WorkerJoined WorkerState = "joined" // it is there
+	WorkerLeft   WorkerState = "left"   // it stopped everything and went
+	WorkerLost   WorkerState = "lost"   // it ended without a word
 )
 
-// Present says whether the worker is there.
+// Present says whether the worker is there: it joined, and neither left nor was
+// lost since.
 func (w *Worker) Present() bool { return w.State == WorkerJoined }
 
-// Eligible says whether new instances may be placed on the worker.
+// Eligible says whether new instances may be placed on the worker: it is present,
+// and neither draining nor cordoned. Its labels and capacity are not looked at.
 func (w *Worker) Eligible() bool { return w.Present() && !w.Cordoned && !w.Draining }
 
 // EvolveWorker folds the next event of a worker's chain.

@@ -57,8 +57,8 @@ func (c *call) waitLimit(ctx context.Context) time.Time {
 	}
 	limit := events.DefaultConnectTimeout
 	now, _ := c.session.load()
-	if s := now.fleet.Server(c.tool.Server); s != nil && s.Exists() {
-		limit = s.Definition.ConnectTimeout()
+	if m := now.catalogue.member(c.tool.Server); m != nil {
+		limit = m.server.Definition.ConnectTimeout()
 	}
 	if limit == 0 {
 		return time.Time{}
@@ -69,21 +69,17 @@ func (c *call) waitLimit(ctx context.Context) time.Time {
 // look returns the owner that is ready, none while one is expected, or an error
 // when none is.
 func (c *call) look(now *moment) (owner, error) {
-	s := now.fleet.Server(c.tool.Server)
-	if s == nil || !s.Exists() {
+	m := now.catalogue.member(c.tool.Server)
+	if m == nil {
 		return owner{}, c.notExecuted(nil, "the fleet no longer has the server")
 	}
-	l, offered := now.catalogue.lists[s.ID]
-	if offered {
-		if i := now.fleet.Instance(s.ID, l.instance); i != nil {
+	for _, i := range m.instances {
+		if i.Instance == m.list.instance {
 			return c.lookAt(i)
 		}
 	}
-	if why := unavailable(s); why != "" {
-		return owner{}, c.notExecuted(nil, why)
-	}
-	if f := lastFailure(now.fleet, s.ID); f != nil && !comesBack(now.fleet, s.ID) {
-		return owner{}, c.notExecuted(&f.Failure, "")
+	if n := m.status(); !hopeful(&n) {
+		return owner{}, c.notExecuted(n.Failure, unavailable(&n))
 	}
 	return owner{}, nil
 }
@@ -102,51 +98,28 @@ func (c *call) lookAt(i *projections.Instance) (owner, error) {
 	case i.State.Working():
 		return owner{i.Instance, i.Epoch}, nil
 	case i.Failures-base >= maxFailures && i.LastFailure != nil:
-		return owner{}, c.notExecuted(&i.LastFailure.Failure, "")
+		return owner{}, c.notExecuted(i.LastFailure, "it failed again")
 	default:
 		return owner{}, nil
 	}
 }
 
-// unavailable says why a server should not run, or nothing.
-func unavailable(s *projections.Server) string {
+// unavailable says why a server is not expected to work.
+func unavailable(n *projections.Status) string {
 	switch {
-	case !s.Enabled:
+	case !n.Enabled:
 		return "the server is disabled"
-	case s.Wanted() == events.Stopped:
+	case n.Want == events.Stopped:
 		return "the server is stopped"
 	default:
-		return ""
+		return "the server is " + string(n.State)
 	}
 }
 
-// lastFailure returns why no instance of a server works, if that is known.
-func lastFailure(f fleet, id events.ServerID) *projections.Fault {
-	for i := range f.InstancesOf(id) {
-		if i.Failure != nil {
-			return i.Failure
-		}
-	}
-	return nil
-}
-
-// comesBack says whether an instance of a server is expected to work by itself.
-func comesBack(f fleet, id events.ServerID) bool {
-	for i := range f.InstancesOf(id) {
-		if i.State.Working() || i.State.Reach() == projections.IsConnecting || i.State == projections.Failed && i.Failure != nil && i.Failure.Retry {
-			return true
-		}
-	}
-	return false
-}
-
-func (c *call) notExecuted(f *events.Failure, why string) error {
-	e := &CallError{Outcome: ErrNotExecuted, Server: c.tool.Server, Tool: c.tool.Tool}
+func (c *call) notExecuted(f *projections.Fault, why string) error {
+	e := &CallError{Outcome: ErrNotExecuted, Server: c.tool.Server, Tool: c.tool.Tool, Err: errors.New(why)}
 	if f != nil {
-		e.Failure = *f
-	}
-	if why != "" {
-		e.Err = errors.New(why)
+		e.Failure = f.Failure
 	}
 	return errors.WithStack(e)
 }
@@ -157,8 +130,8 @@ func (c *call) waitedEnough(ctx context.Context, now *moment) error {
 	e := &CallError{Outcome: ErrNotExecuted, Server: c.tool.Server, Tool: c.tool.Tool, Err: context.Cause(ctx)}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		e.Outcome = ErrCancelled
-	} else if f := lastFailure(now.fleet, c.tool.Server); f != nil {
-		e.Failure = f.Failure
+	} else if m := now.catalogue.member(c.tool.Server); m != nil && failureOf(m.instances) != nil {
+		e.Failure = failureOf(m.instances).Failure
 	} else {
 		e.Failure.Message = "the server was not ready in time"
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/toolfleet/toolfleet/otel"
 )
 
-// bus carries calls to the owners of instances. *jetlog.Log is one.
+// bus carries calls to the owners of instances. *jetlog.Guest is one.
 type bus interface {
 	Call(ctx context.Context, subject string, r *callwire.Request, progress func(*callwire.Frame)) ([]byte, error)
 }
@@ -32,6 +32,26 @@ const (
 	maxFailures = 2
 )
 
+// CallOptions of [Session.Call].
+type CallOptions struct {
+	// Progress and Log are called with the parameters of each progress and log
+	// notification that the server sends for the call, as it sent them: in order,
+	// one at a time, and never after Call has returned. They must not block. A
+	// call that is sent again begins again with its progress. Default none.
+	Progress, Log func(params jsontext.Value)
+}
+
+// heard passes on what comes before the answer.
+func (o *CallOptions) heard(f *callwire.Frame) {
+	to := o.Progress
+	if f.Kind == callwire.Log {
+		to = o.Log
+	}
+	if to != nil {
+		to(f.Data)
+	}
+}
+
 // Call calls a tool and returns what the server answered, also where that is an
 // error of the tool's own ([Result.IsError]).
 //
@@ -46,8 +66,9 @@ const (
 // the definition says replayCalls. Nothing is sent again after a time-out.
 //
 // The error is marked with one of this package's outcomes. Where the server was
-// found it is a [*CallError].
-func (s *Session) Call(ctx context.Context, name string, arguments []byte) (*Result, error) {
+// found it is a [*CallError]. A tool of a server that is stopped, disabled or
+// parked is not offered but known: its call is [ErrNotExecuted] at once.
+func (s *Session) Call(ctx context.Context, name string, arguments []byte, o *CallOptions) (*Result, error) {
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
@@ -59,7 +80,10 @@ func (s *Session) Call(ctx context.Context, name string, arguments []byte) (*Res
 	now, _ := s.load()
 	tool, ok := now.catalogue.find(name)
 	if !ok {
-		return nil, errors.Mark(errors.Newf("unknown tool %q", name), ErrUnknownTool)
+		tool, ok = s.withheld(now, name)
+	}
+	if !ok {
+		return nil, errors.Mark(errors.Newf("unknown tool %q as of event %d", name, now.asOf.Seq), ErrUnknownTool)
 	}
 	ctx, span := otel.Tracer("session").Start(ctx, "call "+name, trace.WithSpanKind(trace.SpanKindProducer))
 	defer span.End()
@@ -67,12 +91,39 @@ func (s *Session) Call(ctx context.Context, name string, arguments []byte) (*Res
 		span.SetAttributes(attribute.String("gen_ai.tool.name", tool.Tool), attribute.String("toolfleet.server.id", string(tool.Server)))
 	}
 	c := &call{session: s, tool: tool, arguments: arguments}
+	if o != nil {
+		c.options = *o
+	}
 	c.until = c.waitLimit(ctx)
 	r, err := c.run(ctx)
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 	}
 	return r, err
+}
+
+// withheld returns a tool that is known by that name but not offered, because its
+// server does not work.
+func (s *Session) withheld(now *moment, name string) (Tool, bool) {
+	for i := range now.catalogue.members {
+		m := &now.catalogue.members[i]
+		if len(m.list.tools) > 0 {
+			continue
+		}
+		for _, n := range m.instances {
+			items, digest, known := s.fleet.Tools(n.Server, n.Instance)
+			if !known || digest != n.Tools.Digest || n.Tools.Definition != m.server.Digest {
+				continue
+			}
+			for _, item := range items {
+				if t, ok := describe(item); ok && s.options.Scheme.Name(n.Server, t.Tool) == name {
+					t.Name, t.Server = name, n.Server
+					return t, true
+				}
+			}
+		}
+	}
+	return Tool{}, false
 }
 
 // errClosed is why the calls of a closed session are cancelled.
@@ -93,6 +144,7 @@ type call struct {
 	session   *Session
 	tool      Tool
 	arguments jsontext.Value
+	options   CallOptions
 
 	// base is how many failures the instance had when the call first saw it.
 	base map[events.InstanceID]int
@@ -138,7 +190,7 @@ func (c *call) send(ctx context.Context, to owner) ([]byte, error) {
 	}
 	r.Trace.Parent, r.Trace.State = otel.Inject(ctx)
 	subject := events.CallSubject(c.session.options.Fleet, c.tool.Server, to.instance, to.epoch)
-	return c.session.bus.Call(ctx, subject, r, nil)
+	return c.session.bus.Call(ctx, subject, r, c.options.heard)
 }
 
 // again says whether the call may be sent once more after an error.
@@ -162,8 +214,8 @@ func (c *call) again(ctx context.Context, err error) bool {
 
 func (c *call) replayable() bool {
 	now, _ := c.session.load()
-	s := now.fleet.Server(c.tool.Server)
-	return c.tool.Replayable || s != nil && s.Exists() && s.Definition.ReplayCalls
+	m := now.catalogue.member(c.tool.Server)
+	return c.tool.Replayable || m != nil && m.server.Definition.ReplayCalls
 }
 
 // explain makes an error of the bus one of this package.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/callwire"
+	"github.com/toolfleet/toolfleet/projections/kvview"
 )
 
 // owners answer calls by their subject; nobody else responds.
@@ -21,15 +22,20 @@ type owners struct {
 	mu     sync.Mutex
 	answer map[string]func(context.Context, *callwire.Request) ([]byte, error)
 	log    []string
+	// before comes before each answer.
+	before []*callwire.Frame
 }
 
-func (o *owners) Call(ctx context.Context, subject string, r *callwire.Request, _ func(*callwire.Frame)) ([]byte, error) {
+func (o *owners) Call(ctx context.Context, subject string, r *callwire.Request, progress func(*callwire.Frame)) ([]byte, error) {
 	o.mu.Lock()
 	answer := o.answer[subject]
 	o.log = append(o.log, fmt.Sprintf("%s %s %s", subject, r.Tool, r.Arguments))
 	o.mu.Unlock()
 	if answer == nil {
 		return nil, &callwire.Error{Outcome: callwire.NotExecuted, Failure: events.NewFailure(events.ConnectionLost, events.PhaseRun, "no responders")}
+	}
+	for _, f := range o.before {
+		progress(f)
 	}
 	return answer(ctx, r)
 }
@@ -68,7 +74,8 @@ func attend(t *testing.T, f *scene, b bus) *Session {
 	t.Helper()
 	s := newSession(t.Context(), (&Options{ID: "s"}).withDefaults())
 	w := &window{}
-	s.bus, s.fleet, s.asOf = b, w, func() events.Seq { return w.now().seq }
+	s.bus, s.fleet = b, w
+	s.asOf = func() kvview.AsOf { return kvview.AsOf{Position: events.Position{Seq: w.now().seq}} }
 	f.told = func() {
 		w.show(f)
 		s.refresh()
@@ -93,7 +100,7 @@ func TestCall(t *testing.T) {
 	bubble(t, func(t *testing.T, f *scene, o *owners, s *Session) {
 		f.ready("git", "0", "w", "log")
 		o.set(epoch1, says(fine))
-		r, err := s.Call(t.Context(), "git__log", []byte(` {"n": 10000000000000001 }`))
+		r, err := s.Call(t.Context(), "git__log", []byte(` {"n": 10000000000000001 }`), nil)
 		if err != nil || string(r.JSON) != fine || r.IsError {
 			t.Errorf("got %v, %v", r, err)
 		}
@@ -103,7 +110,7 @@ func TestCall(t *testing.T) {
 		}
 		// R20
 		o.set(epoch1, says(`{"content":[{"type":"text","text":"no"}],"isError":true}`))
-		if r, err = s.Call(t.Context(), "git__log", nil); err != nil || !r.IsError {
+		if r, err = s.Call(t.Context(), "git__log", nil, nil); err != nil || !r.IsError {
 			t.Errorf("a tool's own error: %v, %v", r, err)
 		}
 	})
@@ -113,12 +120,12 @@ func TestNothingIsSent(t *testing.T) {
 	bubble(t, func(t *testing.T, f *scene, o *owners, s *Session) {
 		f.ready("git", "0", "w", "log")
 		for _, arguments := range []string{`[1]`, `"x"`, `{`, `{"a":1,"a":2}`, `{} {}`, `null`} {
-			if _, err := s.Call(t.Context(), "git__log", []byte(arguments)); !errors.Is(err, ErrInvalidArguments) {
+			if _, err := s.Call(t.Context(), "git__log", []byte(arguments), nil); !errors.Is(err, ErrInvalidArguments) {
 				t.Errorf("%s: %v", arguments, err)
 			}
 		}
-		_, err := s.Call(t.Context(), "git__blame", nil)
-		if !errors.Is(err, ErrUnknownTool) || err.Error() != `unknown tool "git__blame"` {
+		_, err := s.Call(t.Context(), "git__blame", nil, nil)
+		if !errors.Is(err, ErrUnknownTool) || err.Error() != `unknown tool "git__blame" as of event 5` {
 			t.Errorf("unknown tool: %v", err)
 		}
 		if len(o.calls()) != 0 {
@@ -135,7 +142,7 @@ func TestCallOfADeferredToolWaits(t *testing.T) {
 		o.set(epoch2, says(fine))
 		done := make(chan error, 1)
 		go func() {
-			_, err := s.Call(t.Context(), "git__log", nil)
+			_, err := s.Call(t.Context(), "git__log", nil, nil)
 			done <- err
 		}()
 		synctest.Wait()
@@ -159,7 +166,7 @@ func TestCallOfADeferredToolGivesUp(t *testing.T) {
 		f.connecting("git", "0", "w2")
 		done := make(chan error, 1)
 		go func() {
-			_, err := s.Call(t.Context(), "git__log", nil)
+			_, err := s.Call(t.Context(), "git__log", nil, nil)
 			done <- err
 		}()
 		synctest.Wait()
@@ -188,16 +195,16 @@ func TestCallOfADeferredToolIsAborted(t *testing.T) {
 		f.connecting("git", "0", "w2")
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if _, err := s.Call(ctx, "git__log", nil); !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) {
+		if _, err := s.Call(ctx, "git__log", nil, nil); !errors.Is(err, ErrCancelled) || !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled: %v", err)
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Call(ctx, "git__log", nil); !errors.Is(err, ErrNotExecuted) || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Call(ctx, "git__log", nil, nil); !errors.Is(err, ErrNotExecuted) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("out of time: %v", err)
 		}
 		begun := time.Now()
-		if _, err := s.Call(t.Context(), "git__log", nil); !errors.Is(err, ErrNotExecuted) {
+		if _, err := s.Call(t.Context(), "git__log", nil, nil); !errors.Is(err, ErrNotExecuted) {
 			t.Errorf("without a deadline: %v", err)
 		}
 		if d := time.Since(begun); d != events.DefaultConnectTimeout {
@@ -212,7 +219,7 @@ func TestCallFollowsTheOwner(t *testing.T) {
 		o.set(epoch2, says(fine))
 		done := make(chan error, 1)
 		go func() {
-			_, err := s.Call(t.Context(), "git__log", nil)
+			_, err := s.Call(t.Context(), "git__log", nil, nil)
 			done <- err
 		}()
 		synctest.Wait() // the old owner does not respond any more
@@ -232,7 +239,7 @@ func TestCallTriesTheSameOwnerAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, f *scene, o *owners, s *Session) {
 		f.ready("git", "0", "w", "log")
 		time.AfterFunc(3*time.Second, func() { o.set(epoch1, says(fine)) })
-		if _, err := s.Call(t.Context(), "git__log", nil); err != nil {
+		if _, err := s.Call(t.Context(), "git__log", nil, nil); err != nil {
 			t.Error(err)
 		}
 		if n := len(o.calls()); n < 3 || n > 10 {
@@ -250,7 +257,7 @@ func TestOutcomes(t *testing.T) {
 		outcome error
 		sent    int
 	}{
-		{"unknown", callwire.Error{Outcome: callwire.Unknown, Failure: failure}, false, ErrUnknownOutcome, 1}, // R21
+		{"unknown", callwire.Error{Outcome: callwire.Unknown, Failure: failure}, false, ErrUnknownOutcome, 1}, // R21, M16
 		{"unknown, replayed once", callwire.Error{Outcome: callwire.Unknown, Failure: failure}, true, ErrUnknownOutcome, 2},
 		{"out of time", callwire.Error{Outcome: callwire.Unknown, Failure: events.NewFailure(events.CallTimeout, events.PhaseRun, "")}, true, ErrUnknownOutcome, 1},
 		{"failed", callwire.Error{Outcome: callwire.Failed, Failure: failure, RPCCode: -32050, RPCData: jsontext.Value(`{"a":1}`)}, true, ErrFailed, 1},
@@ -264,7 +271,7 @@ func TestOutcomes(t *testing.T) {
 				f.ready("git", "0", "w", "log")
 				o.set(epoch1, ends(tt.err))
 				s := attend(t, f, o)
-				_, err := s.Call(t.Context(), "git__log", nil)
+				_, err := s.Call(t.Context(), "git__log", nil, nil)
 				var e *CallError
 				if !errors.Is(err, tt.outcome) || !errors.As(err, &e) {
 					t.Fatalf("got %v, want %v", err, tt.outcome)
@@ -280,12 +287,11 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// R21
+// R21, M16
 func TestReadOnlyToolsAreReplayed(t *testing.T) {
 	bubble(t, func(t *testing.T, f *scene, o *owners, s *Session) {
-		f.tools["git.0"] = []jsontext.Value{jsontext.Value(`{"name":"log","annotations":{"readOnlyHint":true}}`)}
 		f.connecting("git", "0", "w")
-		f.tell(events.InstanceChain("git", "0"), events.Connected{}, events.ToolsListed{Listing: events.Listing{Digest: "d", Count: 1}})
+		f.listRaw("git", "0", jsontext.Value(`{"name":"log","annotations":{"readOnlyHint":true}}`))
 		first := true
 		o.set(epoch1, func(context.Context, *callwire.Request) ([]byte, error) {
 			if first {
@@ -294,7 +300,7 @@ func TestReadOnlyToolsAreReplayed(t *testing.T) {
 			}
 			return []byte(fine), nil
 		})
-		if _, err := s.Call(t.Context(), "git__log", nil); err != nil {
+		if _, err := s.Call(t.Context(), "git__log", nil, nil); err != nil {
 			t.Error(err)
 		}
 	})
@@ -315,7 +321,7 @@ func TestCallOfAServerThatShouldNotRun(t *testing.T) {
 				f.ready("git", "0", "w", "log")
 				done := make(chan error, 1)
 				go func() {
-					_, err := s.Call(t.Context(), "git__log", nil) // nobody responds
+					_, err := s.Call(t.Context(), "git__log", nil, nil) // nobody responds
 					done <- err
 				}()
 				synctest.Wait()
@@ -337,10 +343,10 @@ func TestOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if tools, seq := s.Tools(); len(tools) != 0 || seq != 0 || len(s.Servers()) != 0 {
+	if tools, seq := s.Tools(); len(tools) != 0 || seq != 0 || len(s.Status().Servers) != 0 {
 		t.Errorf("a session that is off has %v", tools)
 	}
-	if _, err := s.Call(t.Context(), "git__log", nil); !errors.Is(err, ErrUnknownTool) {
+	if _, err := s.Call(t.Context(), "git__log", nil, nil); !errors.Is(err, ErrUnknownTool) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -353,7 +359,7 @@ func TestCallsEndWithTheSession(t *testing.T) {
 			return nil, &callwire.Error{Outcome: callwire.Cancelled}
 		})
 		time.AfterFunc(time.Second, s.Close)
-		if _, err := s.Call(t.Context(), "git__log", nil); !errors.Is(err, ErrCancelled) || !errors.Is(err, errClosed) {
+		if _, err := s.Call(t.Context(), "git__log", nil, nil); !errors.Is(err, ErrCancelled) || !errors.Is(err, errClosed) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -369,7 +375,7 @@ func TestCallOutOfTime(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := s.Call(ctx, "git__log", nil)
+		_, err := s.Call(ctx, "git__log", nil, nil)
 		if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,10 +15,9 @@ import (
 
 // fleet is what a catalogue is made from: the fleet's views at one moment.
 type fleet interface {
+	// Servers and InstancesOf yield them in the order of their ids.
 	Servers() iter.Seq[*projections.Server]
-	Server(events.ServerID) *projections.Server
 	InstancesOf(events.ServerID) iter.Seq[*projections.Instance]
-	Instance(events.ServerID, events.InstanceID) *projections.Instance
 	// Tools returns an instance's tools as its server sent them, with the digest
 	// of the list, or false where they are not known, or not yet.
 	Tools(events.ServerID, events.InstanceID) ([]jsontext.Value, events.Digest, bool)
@@ -27,17 +27,28 @@ type fleet interface {
 // another one, and nothing that is reachable from it is written to again.
 type catalogue struct {
 	tools []Tool // in the order of their names
-	// lists are the tools of each server that the session sees.
-	lists map[events.ServerID]list
+	// members are the servers that the session sees, in the order of their ids.
+	members []member
+}
+
+// member is a server that a session sees, as it was at one moment.
+type member struct {
+	server    *projections.Server
+	instances []*projections.Instance
+	// list is what it offers; the zero list if nothing.
+	list list
 }
 
 // list is the tools that one instance offers.
 type list struct {
 	instance events.InstanceID
 	digest   events.Digest
-	state    projections.ToolsState
-	path     string
-	tools    []Tool
+	// current says that it is the instance's last list, and not one before while
+	// that one is on its way.
+	current bool
+	state   projections.ToolsState
+	path    string
+	tools   []Tool // in the order of their names
 }
 
 // viewpoint says what a session sees of the fleet.
@@ -47,27 +58,32 @@ type viewpoint struct {
 	scheme  projections.Scheme
 }
 
-// next returns the catalogue of a fleet, and whether it offers something else
-// than c does. Each server's tools are replaced as a whole.
+// next returns the catalogue of a fleet, and whether it tells something else
+// than c does: of tools, or of failures. Each server's tools are replaced as a
+// whole.
 func (c *catalogue) next(f fleet, v *viewpoint) (n *catalogue, changed bool) {
-	n = &catalogue{lists: make(map[events.ServerID]list, len(c.lists))}
-	for s := range v.visible(f) {
-		before := c.lists[s.ID]
-		i := v.choose(s, f.InstancesOf(s.ID), before.instance)
-		if i == nil {
-			continue
+	n = &catalogue{}
+	for _, s := range v.visible(f) {
+		m := member{server: s, instances: slices.Collect(f.InstancesOf(s.ID))}
+		var before list
+		if known := c.member(s.ID); known != nil {
+			before = known.list
 		}
-		l := v.list(f, s, i, before)
-		n.lists[s.ID] = l
-		n.tools = append(n.tools, l.tools...)
+		if i := v.choose(s, m.instances, before.instance); i != nil {
+			m.list = v.list(f, s, i, before)
+		}
+		n.members = append(n.members, m)
+		n.tools = append(n.tools, m.list.tools...)
 	}
-	slices.SortFunc(n.tools, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
-	if slices.EqualFunc(c.tools, n.tools, same) {
-		n.tools = c.tools
-		return n, false
+	slices.SortFunc(n.tools, byName)
+	if !slices.EqualFunc(c.tools, n.tools, same) {
+		return n, true
 	}
-	return n, true
+	n.tools = c.tools
+	return n, !maps.Equal(c.troubles(), n.troubles())
 }
+
+func byName(a, b Tool) int { return cmp.Compare(a.Name, b.Name) }
 
 func same(a, b Tool) bool {
 	return a.Name == b.Name && a.Server == b.Server && a.Tool == b.Tool && a.State == b.State && a.Path == b.Path &&
@@ -75,21 +91,40 @@ func same(a, b Tool) bool {
 }
 
 // list returns the tools of an instance. Those that were read before are taken
-// again, also while newer ones are on their way.
+// again, also while newer ones are on their way: until then they do not become
+// live, since they may not be what the connection offers.
 func (v *viewpoint) list(f fleet, s *projections.Server, i *projections.Instance, before list) list {
-	l := list{instance: i.Instance, state: s.Offer(i), path: pathOf(s)}
+	l := list{instance: i.Instance, digest: before.digest, tools: before.tools, state: s.Offer(i), path: pathOf(s)}
 	items, digest, known := f.Tools(s.ID, i.Instance)
-	if !known || digest == before.digest {
-		if l.digest, l.tools = before.digest, before.tools; l.state == before.state && l.path == before.path {
-			return l
-		}
-		l.tools = slices.Clone(l.tools)
-		for n := range l.tools {
-			l.tools[n].State, l.tools[n].Path = l.state, l.path
-		}
+	switch {
+	case i.Tools.Count == 0:
+		l.digest, l.tools = i.Tools.Digest, nil
+	case known && digest == i.Tools.Digest && digest != before.digest:
+		l.digest, l.tools = digest, v.describe(s.ID, items)
+	}
+	l.current = l.digest == i.Tools.Digest
+	if l.state == projections.ToolsLive && !l.current {
+		l.state = before.state
+	}
+	return l.label()
+}
+
+// label returns the list with its state and path on each tool.
+func (l list) label() list {
+	labelled := func(t Tool) bool { return t.State == l.state && t.Path == l.path }
+	if !slices.ContainsFunc(l.tools, func(t Tool) bool { return !labelled(t) }) {
 		return l
 	}
-	l.digest = digest
+	l.tools = slices.Clone(l.tools)
+	for n := range l.tools {
+		l.tools[n].State, l.tools[n].Path = l.state, l.path
+	}
+	return l
+}
+
+// describe reads and names the tools of a server.
+func (v *viewpoint) describe(id events.ServerID, items []jsontext.Value) []Tool {
+	tools := make([]Tool, 0, len(items))
 	named := make(map[string]bool, len(items))
 	for _, item := range items {
 		t, ok := describe(item)
@@ -97,30 +132,24 @@ func (v *viewpoint) list(f fleet, s *projections.Server, i *projections.Instance
 			continue // unreachable unless a worker let a list through that names a tool twice, or not
 		}
 		named[t.Tool] = true
-		t.Name, t.Server, t.State, t.Path = v.scheme.Name(s.ID, t.Tool), s.ID, l.state, l.path
-		l.tools = append(l.tools, t)
+		t.Name, t.Server = v.scheme.Name(id, t.Tool), id
+		tools = append(tools, t)
 	}
-	return l
+	slices.SortFunc(tools, byName)
+	return tools
 }
 
 // visible returns the servers that a session sees: the fleet's and its
 // project's, except that one of the project hides the fleet's of the same name.
-func (v *viewpoint) visible(f fleet) iter.Seq[*projections.Server] {
-	return func(yield func(*projections.Server) bool) {
-		hidden := make(map[string]bool)
-		if v.project != "" {
-			for s := range f.Servers() {
-				if s.Exists() && s.Definition.Scope == events.ProjectScope(v.project) {
-					hidden[nameOf(s)] = true
-				}
-			}
-		}
-		for s := range f.Servers() {
-			if s.Exists() && v.sees(s, hidden) && !yield(s) {
-				return
-			}
+func (v *viewpoint) visible(f fleet) []*projections.Server {
+	all := slices.Collect(f.Servers())
+	hidden := make(map[string]bool)
+	for _, s := range all {
+		if v.project != "" && s.Exists() && s.Definition.Scope == events.ProjectScope(v.project) {
+			hidden[nameOf(s)] = true
 		}
 	}
+	return slices.DeleteFunc(all, func(s *projections.Server) bool { return !s.Exists() || !v.sees(s, hidden) })
 }
 
 func (v *viewpoint) sees(s *projections.Server, hidden map[string]bool) bool {
@@ -145,4 +174,47 @@ func (c *catalogue) find(name string) (Tool, bool) {
 		return Tool{}, false
 	}
 	return c.tools[i], true
+}
+
+// member returns what is known of a server, or nil if the session does not see
+// it.
+func (c *catalogue) member(id events.ServerID) *member {
+	i, ok := slices.BinarySearchFunc(c.members, id, func(m member, id events.ServerID) int { return cmp.Compare(m.server.ID, id) })
+	if !ok {
+		return nil
+	}
+	return &c.members[i]
+}
+
+// status returns the server as it is shown.
+func (m *member) status() projections.Status {
+	return projections.NewStatus(m.server, slices.Values(m.instances))
+}
+
+// trouble is why a server does not work, without what differs from one attempt
+// to the next.
+type trouble struct {
+	code  events.Code
+	phase events.Phase
+}
+
+// troubles returns the servers that do not work as they should.
+func (c *catalogue) troubles() map[events.ServerID]trouble {
+	t := make(map[events.ServerID]trouble)
+	for i := range c.members {
+		if f := failureOf(c.members[i].instances); f != nil {
+			t[c.members[i].server.ID] = trouble{f.Code, f.Phase}
+		}
+	}
+	return t
+}
+
+// failureOf returns why an instance does not work as it should, or nil.
+func failureOf(instances []*projections.Instance) *projections.Fault {
+	for _, i := range instances {
+		if i.Failure != nil {
+			return i.Failure
+		}
+	}
+	return nil
 }

@@ -51,6 +51,16 @@ func TestStatesOfTools(t *testing.T) {
 	f.list("git", "0", "log")
 	next()
 	check(t, "back with fewer tools", c, "git__log live") // R16
+	crash := events.NewFailure(events.Killed, events.PhaseRun, "")
+	f.tell(chain, events.Failed{Failure: crash, Attempt: 1}, events.RestartScheduled{})
+	next()
+	check(t, "backing off", c, "git__log stale")
+	f.tell(chain, events.Parked{Failure: crash})
+	next()
+	check(t, "given up", c) // T8
+	f.ready("git", "0", "w", "log")
+	next()
+	check(t, "back again", c, "git__log live")
 	f.tell(events.ServerChain("git"), events.Disabled{})
 	f.tell(chain, events.HasStopped{})
 	next()
@@ -84,20 +94,91 @@ func TestAServerDoesNotTouchAnother(t *testing.T) {
 	check(t, "the former list", before, "a__x live", "a__y live", "b__z live")
 }
 
-// A list that is not there yet never leaves a gap.
+// R16, T7: a list that is on its way leaves no gap, and no former one is live.
 func TestToolsStayUntilTheNextOnesAreKnown(t *testing.T) {
+	f, v, c := newScene(t), &viewpoint{}, &catalogue{}
+	ready := func() bool {
+		n := c.member("a").status()
+		return c.member("a").ready(&n)
+	}
+	f.declare("a")
+	f.ready("a", "0", "w", "x")
+	c, _ = c.next(f, v)
+	f.connecting("a", "0", "w2")
+	f.list("a", "0", "x", "y")
+	listed := f.tools["a.0"]
+	delete(f.tools, "a.0")
+	c, _ = c.next(f, v)
+	check(t, "not there yet, though the status was deferred in between", c, "a__x live")
+	if ready() {
+		t.Error("ready with tools of another connection")
+	}
+	f.connecting("a", "0", "w3")
+	c, _ = c.next(f, v)
+	f.tell(events.InstanceChain("a", "0"), events.Connected{}, events.ToolsListed{Listing: events.Listing{
+		Digest: events.DigestOf(fmt.Append(nil, listed)), Count: len(listed),
+	}})
+	f.tools["a.0"] = []jsontext.Value{jsontext.Value(`{"name":"z"}`)} // what the views tell may be older, or newer
+	c, _ = c.next(f, v)
+	check(t, "another list", c, "a__x deferred")
+	f.tools["a.0"] = listed
+	c, _ = c.next(f, v)
+	check(t, "the list of this connection", c, "a__x live", "a__y live")
+	if !ready() {
+		t.Error("not ready")
+	}
+}
+
+// R17: what was listed for another definition is not offered.
+func TestToolsBelongToADefinition(t *testing.T) {
 	f, v, c := newScene(t), &viewpoint{}, &catalogue{}
 	f.declare("a")
 	f.ready("a", "0", "w", "x")
 	c, _ = c.next(f, v)
-	known := f.tools["a.0"]
-	delete(f.tools, "a.0")
-	f.connecting("a", "0", "w2")
+	f.tell(events.ServerChain("a"), events.Updated{To: events.Definition{Command: "another"}})
+	f.connecting("a", "0", "w")
 	c, _ = c.next(f, v)
-	check(t, "unknown", c, "a__x deferred")
-	f.tools["a.0"] = append(known, jsontext.Value(`{"name":"y"}`))
+	check(t, "another definition", c)
+	f.list("a", "0")
 	c, _ = c.next(f, v)
-	check(t, "known", c, "a__x deferred", "a__y deferred")
+	check(t, "ready without tools", c)
+	if n := c.member("a").status(); !c.member("a").ready(&n) {
+		t.Error("a server without tools is not ready")
+	}
+}
+
+// R26, R27
+func TestStoppedServersAreGone(t *testing.T) {
+	f, v, c := newScene(t), &viewpoint{}, &catalogue{}
+	for _, id := range []events.ServerID{"a", "b", "a_b"} { // b's tools and a_b's look like a's
+		f.declare(id)
+		f.ready(id, "0", "w", "x", "b__x")
+	}
+	c, _ = c.next(f, v)
+	stop := func(id events.ServerID) (changed bool) {
+		f.tell(events.ServerChain(id), events.StopRequested{})
+		f.tell(events.InstanceChain(id, "0"), events.Stopping{}, events.HasStopped{})
+		c, changed = c.next(f, v)
+		return changed
+	}
+	if !stop("a") {
+		t.Error("nobody was told")
+	}
+	check(t, "one stopped", c, "a_b__b__x live", "a_b__x live", "b__b__x live", "b__x live")
+	stop("b")
+	stop("a_b")
+	check(t, "all stopped", c)
+	// What an older attempt completes changes nothing.
+	for _, id := range []events.ServerID{"a", "b", "a_b"} {
+		f.tell(events.InstanceChain(id, "0"), events.Connected{}, events.ToolsListed{Listing: events.Listing{
+			Digest: events.DigestOf(fmt.Append(nil, f.tools[string(id)+".0"])), Count: 2,
+		}})
+	}
+	c, changed := c.next(f, v)
+	check(t, "late completions", c)
+	if changed {
+		t.Error("late completions were announced")
+	}
 }
 
 // R3
@@ -139,7 +220,7 @@ func TestChoiceOfInstance(t *testing.T) {
 	used := func(v *viewpoint, c *catalogue) events.InstanceID {
 		n, _ := c.next(f, v)
 		*c = *n
-		return c.lists["git"].instance
+		return c.member("git").list.instance
 	}
 	for _, n := range []events.InstanceID{"0", "1", "2"} {
 		v := &viewpoint{chooser: chooser{session: "s", host: "w" + events.WorkerID(n)}}

@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"hash/fnv"
-	"iter"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections"
@@ -19,12 +18,12 @@ type chooser struct {
 }
 
 // choose returns an instance, or nil if none has tools to offer.
-func (c *chooser) choose(s *projections.Server, instances iter.Seq[*projections.Instance], used events.InstanceID) *projections.Instance {
+func (c *chooser) choose(s *projections.Server, instances []*projections.Instance, used events.InstanceID) *projections.Instance {
 	var (
 		best  *projections.Instance
 		worth standing
 	)
-	for i := range instances {
+	for _, i := range instances {
 		w := c.stand(s, i, used)
 		if w.offer > 0 && (best == nil || w.compare(worth) > 0) {
 			best, worth = i, w

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/projections"
 )
 
 // The outcomes of a call that has no result. An error of [Session.Call] is
@@ -48,16 +49,15 @@ type CallError struct {
 }
 
 func (e *CallError) Error() string {
-	why := e.Failure.Message
-	switch {
-	case why != "":
-	case e.Failure.Code != "":
-		why = string(e.Failure.Code)
-	case e.Err != nil:
-		why = e.Err.Error()
+	var why string
+	if e.Err != nil {
+		why = ": " + e.Err.Error()
 	}
-	if why != "" {
-		why = ": " + why
+	switch {
+	case e.Failure.Message != "":
+		why += ": " + e.Failure.Message
+	case e.Failure.Code != "":
+		why += ": " + string(e.Failure.Code)
 	}
 	if e.RPCCode != 0 {
 		why += fmt.Sprintf(" (code %d)", e.RPCCode)
@@ -69,3 +69,34 @@ func (e *CallError) Error() string {
 func (e *CallError) Is(target error) bool { return target == e.Outcome }
 
 func (e *CallError) Unwrap() error { return e.Err }
+
+// ErrUnknownServer says that the session sees no server of that id.
+var ErrUnknownServer = errors.New("unknown server")
+
+// ServerError tells why a server is not ready and not expected to be by itself.
+type ServerError struct {
+	Server events.ServerID
+	State  projections.State
+	// Failure is its cause, or nil: nothing went wrong with a server that is
+	// stopped.
+	Failure *projections.Fault
+}
+
+func newServerError(n *projections.Status) error {
+	return errors.WithStack(&ServerError{Server: n.ID, State: n.State, Failure: n.Failure})
+}
+
+func (e *ServerError) Error() string {
+	why := ""
+	if e.Failure != nil {
+		why = ": " + e.Failure.Error()
+	}
+	return fmt.Sprintf("server %s is %s%s", e.Server, e.State, why)
+}
+
+func (e *ServerError) Unwrap() error {
+	if e.Failure == nil {
+		return nil
+	}
+	return e.Failure.Failure
+}

@@ -22,8 +22,8 @@ import (
 // process on that connection share it, because each watch of the bucket slows
 // its writers.
 type feed struct {
-	key feedKey
-	log *jetlog.Log
+	key   feedKey
+	guest *jetlog.Guest
 	*kvview.Reader
 
 	// ready is closed when the feed is open, or err says why it is not.
@@ -55,27 +55,24 @@ type feedKey struct {
 var feeds = struct {
 	mu   sync.Mutex // guards what follows, and users of each feed
 	open map[feedKey]*feed
-	// logs are opened once: each keeps a subscription as long as its connection.
-	logs map[feedKey]*jetlog.Log
-}{open: make(map[feedKey]*feed), logs: make(map[feedKey]*jetlog.Log)}
+	// guests are made once: each that called keeps a subscription as long as its
+	// connection.
+	guests map[feedKey]*jetlog.Guest
+}{open: make(map[feedKey]*feed), guests: make(map[feedKey]*jetlog.Guest)}
 
-// openLog returns the log of a fleet on a connection.
-func openLog(ctx context.Context, k feedKey) (*jetlog.Log, error) {
-	feeds.mu.Lock()
-	maps.DeleteFunc(feeds.logs, func(k feedKey, _ *jetlog.Log) bool { return k.nc.IsClosed() })
-	log := feeds.logs[k]
-	feeds.mu.Unlock()
-	if log != nil {
-		return log, nil
-	}
-	log, err := jetlog.Open(ctx, k.nc, k.fleet, &jetlog.Options{Writer: "session"})
-	if err != nil {
-		return nil, err
-	}
+// guest returns the bus of a fleet on a connection.
+func guest(k feedKey) (*jetlog.Guest, error) {
 	feeds.mu.Lock()
 	defer feeds.mu.Unlock()
-	feeds.logs[k] = log
-	return log, nil
+	maps.DeleteFunc(feeds.guests, func(k feedKey, _ *jetlog.Guest) bool { return k.nc.IsClosed() })
+	if g := feeds.guests[k]; g != nil {
+		return g, nil
+	}
+	g, err := jetlog.Visit(k.nc, k.fleet)
+	if err == nil {
+		feeds.guests[k] = g
+	}
+	return g, err
 }
 
 // share returns the feed of a fleet on a connection, opened if there is none.
@@ -120,7 +117,7 @@ func join(k feedKey) (f *feed, first bool) {
 func (f *feed) open(ctx context.Context) {
 	defer close(f.ready)
 	f.life, f.stop = context.WithCancel(context.WithoutCancel(ctx))
-	f.log, f.err = openLog(ctx, f.key)
+	f.guest, f.err = guest(f.key)
 	if f.err == nil {
 		f.Reader, f.err = kvview.Open(ctx, f.key.nc, f.key.fleet, nil)
 	}
@@ -175,13 +172,6 @@ func (v view) Servers() iter.Seq[*projections.Server] {
 	}
 }
 
-func (v view) Server(id events.ServerID) *projections.Server {
-	if e := v.Reader.Server(id); e != nil {
-		return &e.Value
-	}
-	return nil
-}
-
 func (v view) InstancesOf(id events.ServerID) iter.Seq[*projections.Instance] {
 	return func(yield func(*projections.Instance) bool) {
 		for _, e := range v.Instances(id) {
@@ -190,13 +180,6 @@ func (v view) InstancesOf(id events.ServerID) iter.Seq[*projections.Instance] {
 			}
 		}
 	}
-}
-
-func (v view) Instance(id events.ServerID, n events.InstanceID) *projections.Instance {
-	if e := v.Reader.Instance(id, n); e != nil {
-		return &e.Value
-	}
-	return nil
 }
 
 func (v view) Tools(id events.ServerID, n events.InstanceID) ([]jsontext.Value, events.Digest, bool) {
@@ -235,7 +218,7 @@ func (f *feed) fetched(d events.Digest) ([]jsontext.Value, bool) {
 
 func (f *feed) fetch(d events.Digest) {
 	for f.life.Err() == nil {
-		data, err := f.log.GetBlob(f.life, d)
+		data, err := f.guest.GetBlob(f.life, d)
 		var items []jsontext.Value
 		if err == nil {
 			items, err = split(data)

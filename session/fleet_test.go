@@ -48,14 +48,8 @@ func (w *window) now() *scene {
 
 func (w *window) Servers() iter.Seq[*projections.Server] { return w.now().Servers() }
 
-func (w *window) Server(s events.ServerID) *projections.Server { return w.now().Server(s) }
-
 func (w *window) InstancesOf(s events.ServerID) iter.Seq[*projections.Instance] {
 	return w.now().InstancesOf(s)
-}
-
-func (w *window) Instance(s events.ServerID, n events.InstanceID) *projections.Instance {
-	return w.now().Instance(s, n)
 }
 
 func (w *window) Tools(s events.ServerID, n events.InstanceID) ([]jsontext.Value, events.Digest, bool) {
@@ -120,6 +114,11 @@ func (f *scene) list(id events.ServerID, n events.InstanceID, tools ...string) {
 	for _, name := range tools {
 		items = append(items, jsontext.Value(fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name)))
 	}
+	f.listRaw(id, n, items...)
+}
+
+func (f *scene) listRaw(id events.ServerID, n events.InstanceID, items ...jsontext.Value) {
+	f.t.Helper()
 	f.tools[string(id)+"."+string(n)] = items
 	f.tell(events.InstanceChain(id, n), events.Connected{}, events.ToolsListed{Listing: events.Listing{
 		Digest: events.DigestOf(fmt.Append(nil, items)), Count: len(items),

@@ -81,21 +81,3 @@ func TestGateEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
-
-// R9, R25
-func TestServers(t *testing.T) {
-	bubble(t, func(t *testing.T, f *scene, _ *owners, s *Session) {
-		f.declare("db")
-		f.ready("db", "0", "w", "query")
-		f.connecting("git", "0", "w")
-		failure := events.NewFailure(events.CommandNotFound, events.PhaseSpawn, "git-mcp is not on the PATH")
-		f.tell(events.InstanceChain("git", "0"), events.Failed{Failure: failure}, events.Parked{Failure: failure})
-		list := s.Servers()
-		if len(list) != 2 || list[0].ID != "db" || list[0].Status != "connected" || list[0].Failure != nil {
-			t.Fatalf("got %+v", list)
-		}
-		if git := list[1]; git.Status != "disconnected" || git.Failure == nil || git.Failure.Failure != failure {
-			t.Errorf("git: %+v", git)
-		}
-	})
-}

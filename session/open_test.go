@@ -45,15 +45,22 @@ func onHost(t *testing.T, test func(t *testing.T, h *host)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		projected := make(chan error, 1)
-		go func() { projected <- kvview.Project(ctx, log, nil) }()
-		test(t, &host{t: t, nc: s.Connect("session"), log: log, tips: make(map[events.Chain]events.Tip)})
-		stop()
-		if err := <-projected; err != nil {
-			t.Error(err)
-		}
+		withProjector(t, log, func() {
+			test(t, &host{t: t, nc: s.Connect("session"), log: log, tips: make(map[events.Chain]events.Tip)})
+		})
 	})
+}
+
+func withProjector(t *testing.T, log *jetlog.Log, test func()) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	projected := make(chan error, 1)
+	go func() { projected <- kvview.Project(ctx, log, nil) }()
+	test()
+	stop()
+	if err := <-projected; err != nil {
+		t.Error(err)
+	}
 }
 
 func (h *host) tell(c events.Chain, epoch events.Epoch, bodies ...events.Body) {
@@ -70,18 +77,8 @@ func (h *host) tell(c events.Chain, epoch events.Epoch, bodies ...events.Body) {
 // serve tells of a server whose instance 0 lists tools, under an epoch.
 func (h *host) serve(id events.ServerID, epoch events.Epoch, tools ...string) {
 	h.t.Helper()
-	definition := events.Definition{Command: "serve"}
-	if epoch == 1 {
-		h.tell(events.ServerChain(id), 0, events.Declared{Definition: definition})
-	}
-	data := []byte("[" + strings.Join(tools, ",") + "]")
-	digest, err := h.log.PutBlob(h.t.Context(), data)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	h.tell(events.InstanceChain(id, "0"), epoch, events.Assigned{Worker: "w", Epoch: epoch},
-		events.Connecting{Attempt: 1, Definition: definition.Digest()}, events.Connected{},
-		events.ToolsListed{Listing: events.Listing{Digest: digest, Count: len(tools)}})
+	h.connecting(id, epoch)
+	h.list(id, epoch, tools...)
 }
 
 func (h *host) open(o *session.Options) *session.Session {
@@ -143,7 +140,8 @@ func drain(s *session.Session) {
 	}
 }
 
-// A list that is too long for the views comes from the blob store.
+// T7: a list that is too long for the views comes from the blob store, and is
+// there when Open returns.
 func TestALongListOfTools(t *testing.T) {
 	onHost(t, func(t *testing.T, h *host) {
 		var tools []string
@@ -151,18 +149,25 @@ func TestALongListOfTools(t *testing.T) {
 			tools = append(tools, fmt.Sprintf(`{"name":"t%03d","description":%q}`, i, strings.Repeat("x", 1<<10)))
 		}
 		h.serve("big", 1, tools...)
+		h.settle()
 		s := h.open(nil)
 		defer s.Close()
-		if got := h.await(s, 300); got[299].Name != "big__t299" || len(got[299].Description) != 1<<10 {
-			t.Errorf("the last tool is %s", got[299].Name)
+		if got, _ := s.Tools(); len(got) != 300 || got[299].Name != "big__t299" || len(got[299].Description) != 1<<10 {
+			t.Errorf("got %d tools: %s", len(got), names(got))
 		}
 	})
 }
 
+// R28: sessions share what the process and the fleet have, and end only
+// themselves.
 func TestSessionsShareAWatch(t *testing.T) {
 	onHost(t, func(t *testing.T, h *host) {
 		h.serve("git", 1, `{"name":"log"}`)
-		h.open(nil).Close() // leaves the connection's one subscription for answers
+		defer h.answer("git", 1, "one")()
+		one := h.open(nil)
+		h.await(one, 1)
+		h.call(one, "git__log")
+		one.Close() // leaves the connection's subscriptions for answers
 		subscriptions := func() int {
 			synctest.Wait()
 			return h.nc.NumSubscriptions()
@@ -172,15 +177,18 @@ func TestSessionsShareAWatch(t *testing.T) {
 			h.open(nil).Close()
 		}
 		first := h.open(nil)
-		one := subscriptions() - before
+		alone := subscriptions() - before
 		others := []*session.Session{h.open(nil), h.open(nil), h.open(nil)}
-		if all := subscriptions() - before; one == 0 || all != one {
-			t.Errorf("one session has %d subscriptions, four have %d", one, all)
+		if all := subscriptions() - before; alone == 0 || all != alone {
+			t.Errorf("one session has %d subscriptions, four have %d", alone, all)
 		}
 		first.Close()
 		h.serve("db", 1, `{"name":"query"}`)
 		for _, s := range others {
 			h.await(s, 2)
+			if got := h.call(s, "git__log"); got != `{"content":[],"by":"one"}` {
+				t.Errorf("got %s", got)
+			}
 			s.Close()
 		}
 		if left := subscriptions() - before; left != 0 {
@@ -213,7 +221,7 @@ func TestCallsOverTheBus(t *testing.T) {
 
 func (h *host) call(s *session.Session, name string) string {
 	h.t.Helper()
-	r, err := s.Call(h.t.Context(), name, nil)
+	r, err := s.Call(h.t.Context(), name, nil, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections"
+	"github.com/toolfleet/toolfleet/projections/kvview"
 )
 
 // DefaultWait is how long Open waits for servers that are starting.
@@ -38,13 +40,18 @@ type Options struct {
 	// Default [DefaultWait]; negative is not at all.
 	Wait time.Duration
 	// StartupWait is how long Open waits beyond that for servers that are
-	// starting and whose tools nobody knows. Default not at all.
+	// starting and whose tools nobody knows: for callers that list once, or would
+	// rather wait than be without. Default not at all.
 	StartupWait time.Duration
 	// Need are names of tools: Open waits no longer once all of them are offered.
 	// Default none: it waits for all servers.
 	Need []string
-	// Off makes a session without tools, that neither reads nor calls anything.
+	// Off makes a session without tools, that neither reads nor calls anything:
+	// the connection may be nil.
 	Off bool
+	// Logger of servers that fail after Open: one line each, until the server
+	// works again or fails in another way. Default none.
+	Logger *slog.Logger
 }
 
 func (o *Options) withDefaults() Options {
@@ -64,33 +71,46 @@ func (o *Options) withDefaults() Options {
 	if d.Wait == 0 {
 		d.Wait = DefaultWait
 	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
 	return d
 }
 
 // Session is an agent's view of a fleet. [Session.Close] ends it.
 type Session struct {
 	options Options
-	bus     bus
-	fleet   fleet
-	feed    *feed // nil where there is none to leave
-	asOf    func() events.Seq
+
+	// What a session that is off has none of.
+	bus   bus
+	fleet fleet
+	feed  *feed
+	asOf  func() kvview.AsOf
+
 	changes chan struct{}
 	done    chan struct{}   // closed when nothing of the session runs
 	life    context.Context //nolint:containedctx // calls end with the session
 	stop    context.CancelFunc
 	once    sync.Once
 
-	mu sync.Mutex // guards now and moved
+	// syncing has one slot, for whoever calls a registry; mirrors are theirs.
+	syncing chan struct{}
+	mirrors map[Registry]*mirror
+
+	mu sync.Mutex // guards what follows
 	// now is the newest moment; moved is closed when there is a newer one.
 	now   *moment
 	moved chan struct{}
+	// opened says that Open has returned, so that failures are news.
+	opened bool
 }
 
 // moment is what a session knows at one time.
 type moment struct {
-	fleet     fleet
+	// number counts the moments of the session.
+	number    uint64
 	catalogue *catalogue
-	seq       events.Seq
+	asOf      kvview.AsOf
 }
 
 // Open opens a session on a connection, which must stay open as long as it. It
@@ -102,11 +122,13 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Session, error) {
 		return s, nil
 	}
 	f, err := share(ctx, nc, s.options.Fleet)
+	if errors.Is(err, kvview.ErrNoViews) {
+		err = errors.Wrap(err, "start a controller for it, or name another fleet")
+	}
 	if err != nil {
 		return nil, errors.Wrapf(err, "open a session of fleet %s", s.options.Fleet)
 	}
-	s.feed, s.bus, s.fleet = f, f.log, view{f}
-	s.asOf = func() events.Seq { return f.AsOf().Seq }
+	s.feed, s.bus, s.fleet, s.asOf = f, f.guest, view{f}, f.AsOf
 	s.refresh()
 	changed, arrived := f.Changes(), f.arrived.Changes()
 	go func() {
@@ -119,6 +141,9 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Session, error) {
 		s.Close()
 		return nil, errors.Wrapf(err, "open a session of fleet %s", s.options.Fleet)
 	}
+	s.mu.Lock()
+	s.opened = true
+	s.mu.Unlock()
 	select {
 	case <-s.changes: // the caller has seen no list yet
 	default:
@@ -130,8 +155,9 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Session, error) {
 func newSession(ctx context.Context, o Options) *Session {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &Session{
-		options: o, fleet: none{}, now: &moment{fleet: none{}, catalogue: &catalogue{}},
+		options: o, now: &moment{catalogue: &catalogue{}},
 		moved: make(chan struct{}), changes: make(chan struct{}, 1),
+		mirrors: make(map[Registry]*mirror), syncing: make(chan struct{}, 1),
 		life: life, stop: stop, done: make(chan struct{}),
 	}
 }
@@ -157,19 +183,34 @@ func (s *Session) refresh() {
 		project: s.options.Project, scheme: s.options.Scheme,
 	}
 	before, _ := s.load()
-	seq := s.asOf() // before what it is the position of
+	asOf := s.asOf() // before what it is the position of
 	next, changed := before.catalogue.next(s.fleet, &v)
 	s.mu.Lock()
-	s.now = &moment{fleet: s.fleet, catalogue: next, seq: seq}
+	s.now = &moment{number: before.number + 1, catalogue: next, asOf: asOf}
 	close(s.moved)
 	s.moved = make(chan struct{})
+	opened := s.opened
 	s.mu.Unlock()
+	if opened {
+		s.report(before.catalogue, next)
+	}
 	if !changed {
 		return
 	}
 	select {
 	case s.changes <- struct{}{}:
 	default: // a signal is waiting already
+	}
+}
+
+// report logs the servers that work no more, or fail in another way than
+// before.
+func (s *Session) report(before, now *catalogue) {
+	known := before.troubles()
+	for id, t := range now.troubles() {
+		if known[id] != t {
+			s.options.Logger.Warn("a server does not work", "server", string(id), "err", failureOf(now.member(id).instances))
+		}
 	}
 }
 
@@ -183,14 +224,15 @@ func (s *Session) load() (*moment, <-chan struct{}) {
 
 // Tools returns the tools that the session offers, sorted by name, and the
 // position in the fleet's history that they are at least as new as. Nobody may
-// change the list.
+// change the list. It is that of [Session.Status].
 func (s *Session) Tools() ([]Tool, events.Seq) {
 	now, _ := s.load()
-	return now.catalogue.tools, now.seq
+	return now.catalogue.tools, now.asOf.Seq
 }
 
 // Changes returns the session's channel of signals: one slot, filled whenever
-// the list of tools has changed since it was last emptied.
+// the list of tools has changed since it was last emptied, or a server failed
+// or works again.
 func (s *Session) Changes() <-chan struct{} { return s.changes }
 
 // Close ends the session and waits for what it runs. Calls in flight are

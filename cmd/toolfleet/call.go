@@ -39,7 +39,7 @@ func newCall() *cobra.Command {
 				return err
 			}
 			defer closeSession()
-			r, err := s.Call(ctx, args[0], arguments)
+			r, err := s.Call(ctx, args[0], arguments, nil)
 			if err != nil {
 				return explainCall(err)
 			}

@@ -193,6 +193,7 @@ func TestProcessIsKilledAndStartedAgain(t *testing.T) {
 func TestClusterReplacesALeader(t *testing.T) {
 	for name, o := range map[string]*eventstest.ClusterOptions{"stopped": nil, "killed": {Processes: true}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			began := time.Now()
 			c := eventstest.NewCluster(t, o)
 			t.Logf("started in %s", time.Since(began).Round(time.Millisecond))

@@ -31,15 +31,22 @@ const (
 // ID, Source, Time and Trace are set where they are empty: the ID to a new
 // UUIDv7, the trace to the context's. Prev is set to the tip's link.
 //
-// It tries until the context ends. Its errors are marked:
+// It tries until the context ends, also while the stream has no leader. Its
+// errors are marked:
 //
 //   - [events.ErrConflict]: the chain goes on after the tip, with another event.
 //     This one was not stored: fold on and decide again, with a new ID.
-//   - [events.ErrUncertain]: the context ended without an answer. Append the same
-//     event again, ID and all, to find out.
+//   - [events.ErrUncertain]: the context ended, or the connection was closed,
+//     without an answer. Append the same event again, ID and all, to find out.
 //   - [events.ErrHistoryFull]: the stream is full, and how to go on.
-//   - [events.ErrTooLarge]: above [events.MaxSize].
-//   - [events.ErrHistoryRegressed]: the tip is not in the stream.
+//   - [events.ErrTooLarge]: above [events.MaxSize], [events.MaxHeaderSize] or what
+//     the server takes in one message.
+//   - [events.ErrHistoryRegressed]: the tip is not in the stream, or the stream
+//     was deleted or made anew.
+//
+// An event that cannot be encoded, or whose ID is used elsewhere in the stream,
+// is refused with an error of no mark. If the context ends before anything could
+// be sent, the error is the context's own, and nothing was stored.
 func (l *Log) Append(ctx context.Context, e events.Event, tip events.Tip) (events.Record, error) {
 	l.complete(ctx, &e, tip)
 	m, link, err := events.Seal(l.fleet, &e)

@@ -28,7 +28,8 @@ const (
 	blobCleanup = 2 * time.Second
 )
 
-// ErrBlobNotFound says that there is no whole blob of that digest.
+// ErrBlobNotFound marks the error of [Log.GetBlob] when there is no whole blob of
+// that digest.
 var ErrBlobNotFound = errors.New("blob not found")
 
 // blobStore is the fleet's object store. It reads and writes the format of NATS
@@ -52,6 +53,11 @@ func (l *Log) blobStore(ctx context.Context) (*blobStore, error) {
 // PutBlob stores data under its digest, unless it is there already. It must be
 // stored before the event that refers to it; when that has to be appended again
 // later, the blob has to be put again too.
+//
+// It tries until the context ends, also while the store has no leader. Its errors
+// are marked [events.ErrTooLarge] (above [MaxBlob]) or [events.ErrHistoryFull]
+// (the store has no room), which come at once. Putting the same data again after
+// any error does no harm.
 func (l *Log) PutBlob(ctx context.Context, data []byte) (events.Digest, error) {
 	digest := events.DigestOf(data)
 	if len(data) > MaxBlob {
@@ -67,9 +73,9 @@ func (l *Log) PutBlob(ctx context.Context, data []byte) (events.Digest, error) {
 	return digest, errors.Wrapf(err, "put blob %s", digest)
 }
 
-// GetBlob returns the data of that digest. One that is not there yet, or not
-// whole, is waited for a few seconds; then the error is marked
-// [ErrBlobNotFound].
+// GetBlob returns the data of that digest. One that is not there yet, not whole,
+// or altered, is waited for up to 5 s; then the error is marked
+// [ErrBlobNotFound]. Without a leader it tries until the context ends.
 func (l *Log) GetBlob(ctx context.Context, digest events.Digest) ([]byte, error) {
 	store, err := l.blobStore(ctx)
 	if err != nil {

@@ -22,15 +22,21 @@ const (
 
 // Call sends a call to the owner of an instance, at its subject (see
 // [events.CallSubject]), and returns the raw JSON of the result. Progress, if
-// not nil, is called with each progress and log frame; it must not block. ID,
-// Timeout and Trace of the request are set where they are empty: to a new id,
-// and to what the context says.
+// not nil, is called with each progress and log frame, in order, from the
+// goroutine of Call; it must not block. ID, Timeout and Trace of the request are
+// set where they are empty: to a new id, and to what the context says. Without a
+// timeout or a deadline the call lasts for as long as its owner is heard of; see
+// [callwire.SilenceLimit].
+//
+// A call is sent once and never again, whatever becomes of it.
 //
 // Every error is a [*callwire.Error], whose outcome says what is known of the
 // execution. Nobody at the subject is [callwire.NotExecuted]; so is a call that
 // could not be sent. An owner that falls silent, or a lost frame, is
 // [callwire.Unknown]. When the context or the timeout ends, the call is
-// cancelled, and the error is also marked with the context's.
+// cancelled, and the owner has 1 s to tell what became of it; the error is also
+// marked with the context's. What the owner sends as an error is returned as it
+// is.
 func (l *Log) Call(ctx context.Context, subject string, r *callwire.Request, progress func(*callwire.Frame)) ([]byte, error) {
 	q := *r
 	if q.ID == "" {

@@ -27,18 +27,26 @@ var (
 	ErrCallerSilent = errors.New("the caller fell silent")
 )
 
-// CallHandler executes one call and returns the raw JSON of its result. Its
-// context ends when the caller cancels, its timeout passes or nothing is heard
-// of it any more. Send sends a progress or log frame to the caller.
+// CallHandler executes one call and returns the raw JSON of its result, of at
+// most [callwire.MaxResult] bytes. Its context ends when the caller cancels, its
+// timeout passes or nothing is heard of it any more ([callwire.SilenceLimit]).
+// Send sends a progress or log frame to the caller, in order; it blocks until
+// that is written, and does nothing once the call is over. Handlers of several
+// calls run at the same time.
 //
 // An error that is a [*callwire.Error] is sent as it is. Any other means that
 // the outcome is unknown, or cancelled where the call was; its text is sent too
 // and so must hold no secret.
 type CallHandler = func(ctx context.Context, r *callwire.Request, send func(callwire.FrameKind, []byte)) ([]byte, error)
 
-// ServeCalls answers calls at a subject until the context ends. Then it takes no
+// ServeCalls answers calls at a subject until the context ends, and then returns
+// nil, or until the connection is closed, which is an error. Then it takes no
 // more calls, but returns only when those that run have ended: it does not
-// cancel them.
+// cancel them. A connection that breaks and is made again ends nothing.
+//
+// Requests that cannot be decoded, have the id of one that runs, or come when
+// [MaxCalls] are running or after the end are answered with
+// [callwire.NotExecuted]; those that name no inbox are only logged.
 func (l *Log) ServeCalls(ctx context.Context, subject string, h CallHandler) error {
 	s := &callServer{log: l, handle: h, calls: make(map[string]*call)}
 	closed := l.nc.StatusChanged(nats.CLOSED)

@@ -13,8 +13,11 @@ import (
 // ReadChain returns the events of a chain after a tip, up to the last there is
 // at the time of the call, from the stream's leader. Each must link to the one
 // before; where one does not, the sequence ends with an error marked
-// [events.ErrHistoryIncomplete]. Undecodable events are yielded with an
-// [events.Undecodable] body.
+// [events.ErrHistoryIncomplete]. If the chain ends before the tip, the only
+// element is an error marked [events.ErrHistoryRegressed]. Undecodable events are
+// yielded with an [events.Undecodable] body and counted. Each event is one
+// request to the leader; without one it waits until the context ends, and the
+// context's error is the last element.
 func (l *Log) ReadChain(ctx context.Context, c events.Chain, after events.Tip) iter.Seq2[events.Record, error] {
 	return func(yield func(events.Record, error) bool) {
 		fail := func(err error) {

@@ -15,9 +15,10 @@ import (
 
 // PutCommand makes c the desired state of an address. Seen is the sequence of
 // the address's last command as the caller knows it, or 0: when another one is
-// there, nothing is stored and the error is marked [events.ErrConflict]. It
-// tries until the context ends and returns the command's sequence; its other
-// errors are those of [Log.Append].
+// there, nothing is stored and the error is marked [events.ErrConflict]. The
+// command's trace is set to the context's where it is empty. It tries until the
+// context ends and returns the command's sequence in the stream of commands; its
+// other errors are those of [Log.Append].
 func (l *Log) PutCommand(ctx context.Context, a events.Address, c *events.Command, seen events.Seq) (events.Seq, error) {
 	data, err := events.EncodeCommand(c)
 	if err != nil {
@@ -54,7 +55,7 @@ const (
 // LastCommands returns the last command of every address, in no order, as the
 // stream's leader has them: every command that was acknowledged before is one of
 // them, or was replaced by one. Commands that cannot be decoded are left out and
-// logged.
+// logged. Without a leader it tries until the context ends.
 func (l *Log) LastCommands(ctx context.Context) ([]events.CommandRecord, error) {
 	var info *jetstream.StreamInfo
 	err := l.ask(ctx, func(ctx context.Context) (err error) {
@@ -80,7 +81,10 @@ func (l *Log) LastCommands(ctx context.Context) ([]events.CommandRecord, error) 
 	return all, nil
 }
 
-// PurgeCommands removes the commands of an address up to a sequence.
+// PurgeCommands removes the commands of an address up to and including a
+// sequence. That there are none is no error. It needs no room, so it works on a
+// full server too; without a leader it tries until the context ends, and its
+// error is then the context's.
 func (l *Log) PurgeCommands(ctx context.Context, a events.Address, upTo events.Seq) error {
 	err := l.ask(ctx, func(ctx context.Context) error {
 		return l.commands.Purge(ctx, jetstream.WithPurgeSubject(a.Subject(l.fleet)), jetstream.WithPurgeSequence(uint64(upTo)+1))
@@ -94,7 +98,15 @@ const commandsResync = 30 * time.Second
 
 // FollowCommands returns the last command of each of the worker's addresses,
 // then new ones as they come, until the context ends. Commands of one address
-// come in order; some that another follows soon may be left out.
+// come in order; some that another follows soon may be left out. Commands that
+// cannot be decoded are left out and logged. One that was missed, because it was
+// read from a replica that lacked it, comes when nothing else came for 30 s.
+//
+// Connections that break are made again and do not end the sequence, and it
+// waits for a leader where there is none. An error marked
+// [events.ErrHistoryRegressed] (the stream of commands was deleted) or
+// [ErrNotPermitted] does, and is the last element. All else is waited out, even a
+// connection that was closed: end the context.
 func (l *Log) FollowCommands(ctx context.Context, w events.WorkerID) iter.Seq2[events.CommandRecord, error] {
 	return func(yield func(events.CommandRecord, error) bool) {
 		seen := make(map[events.Address]events.Seq)

@@ -36,9 +36,8 @@ func TestConformanceOnOneServer(t *testing.T) {
 		})
 }
 
-func TestConformanceOnACluster(t *testing.T) {
-	t.Parallel()
-	c := eventstest.NewCluster(t, nil)
+func conforms(t *testing.T, c *fleetOnACluster) {
+	c = &fleetOnACluster{c.Cluster, eventstest.Fleet} // the checks are about this one
 	var mu sync.Mutex
 	conns := make(map[string]*nats.Conn)
 	connect := func(name string) *nats.Conn {
@@ -51,7 +50,7 @@ func TestConformanceOnACluster(t *testing.T) {
 	}
 	eventstest.Conformance(t,
 		func(t *testing.T, writer string) eventstest.Log {
-			return open(t, connect(writer), &jetlog.Options{Writer: writer, Replicas: eventstest.Nodes})
+			return c.open(t, connect(writer), &jetlog.Options{Writer: writer})
 		},
 		&eventstest.ConformanceOptions{
 			Inject: func(t *testing.T, m events.Message) events.Seq {

@@ -27,7 +27,7 @@ func (d Durability) String() string {
 // MarshalText returns "interval" or "always".
 func (d Durability) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText accepts "interval" and "always".
+// UnmarshalText accepts "interval" and "always"; everything else is an error.
 func (d *Durability) UnmarshalText(text []byte) error {
 	for i, name := range durabilityNames {
 		if string(text) == name {

@@ -35,13 +35,17 @@ type EmbeddedOptions struct {
 	// Dir is the store. It is created, for its owner only, where it is absent.
 	// Required.
 	Dir string
-	// Addr is where the server listens, as host:port. Default [DefaultListen]. An
-	// address that other hosts reach needs a Token.
+	// Addr is where the server listens, as host:port. Default [DefaultListen].
+	// Port 0 is a free port, which [Embedded.URL] then names. A host that is not
+	// a loopback address or "localhost", the empty one included, needs a Token.
 	Addr string
-	// Token that clients must present, as in nats://token@host:port. Default none.
+	// Token that clients must present, as in nats://token@host:port: the token
+	// itself, not the path of a file. It is kept in memory only; where it is
+	// stored is the caller's business. [Embedded.Connect] presents it by itself.
+	// Default none.
 	Token string
-	// InProcess makes the server listen nowhere: only [Embedded.Connect] reaches
-	// it. Default false.
+	// InProcess makes the server listen nowhere, whatever Addr is: only
+	// [Embedded.Connect] reaches it. Default false.
 	InProcess bool
 	// Durability of what is acknowledged. Default [Interval].
 	Durability Durability
@@ -67,8 +71,11 @@ type Embedded struct {
 }
 
 // StartEmbedded starts a server and returns when it takes connections. The
-// error for a taken port names it, and that for a store in use is marked
-// [ErrFolderLocked].
+// context bounds the start, not the server's life: see [Embedded.Shutdown].
+//
+// The error for a taken port names it, and that for a store in use, by this
+// process or another, is marked [ErrFolderLocked]. Options that cannot be used
+// and a disk with less than 64 MiB to use are errors too.
 func StartEmbedded(ctx context.Context, o *EmbeddedOptions) (*Embedded, error) {
 	if o == nil || o.Dir == "" {
 		return nil, errors.New("start embedded NATS: no folder for its store is given")
@@ -180,8 +187,8 @@ func explainStart(err error, addr string) error {
 	return errors.Wrap(err, "start embedded NATS")
 }
 
-// URL returns where the server listens, without the token, or "" if it listens
-// nowhere.
+// URL returns where the server listens, as nats://host:port without the token,
+// or "" if it listens nowhere.
 func (e *Embedded) URL() string {
 	addr := e.ns.Addr()
 	if addr == nil {
@@ -194,8 +201,8 @@ func (e *Embedded) URL() string {
 // limits from it.
 func (e *Embedded) StoreLimit() int64 { return e.store }
 
-// Connect returns a connection within the process, with the settings of
-// [Connect]. The caller closes it.
+// Connect returns a connection within the process, over no socket, with the
+// settings of [Connect]; name is what the server shows. The caller closes it.
 func (e *Embedded) Connect(name string) (*nats.Conn, error) {
 	opts := append(clientOptions(name, e.log), nats.InProcessServer(e.ns))
 	if e.token != "" {
@@ -205,8 +212,9 @@ func (e *Embedded) Connect(name string) (*nats.Conn, error) {
 	return nc, errors.Wrapf(err, "connect %s to embedded NATS", name)
 }
 
-// Shutdown ends the server, and returns when everything is on disk. If the
-// context ends first, its error is returned and the rest goes on behind it.
+// Shutdown ends the server, and returns when everything is on disk and the store
+// is free. If the context ends first, its error is returned and the rest goes on
+// behind it. It may be called again.
 func (e *Embedded) Shutdown(ctx context.Context) error {
 	go e.stop.Do(func() {
 		e.ns.Shutdown()

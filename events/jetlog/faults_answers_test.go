@@ -62,21 +62,19 @@ func TestLostAnswersAreFoundAgain(t *testing.T) {
 	})
 }
 
-func TestLostAnswersAreFoundAgainOnACluster(t *testing.T) {
-	t.Parallel()
+func lostAnswersAreFoundAgain(t *testing.T, c *fleetOnACluster) {
 	// An attempt waits seconds for its answer, so all are lost at the same time.
 	const writers = 8
-	c := eventstest.NewCluster(t, nil)
 	ctx := limit(t)
-	near := open(t, c.Connect("near"), &jetlog.Options{Replicas: eventstest.Nodes})
+	near := c.open(t, c.Connect("near"), nil)
 	before := head(ctx, t, near).Seq
 	var wg sync.WaitGroup
 	for i := range writers {
 		o := eventstest.NewOutage(nil)
-		l := open(t, c.Connect("far", nats.SetCustomDialer(o)), &jetlog.Options{Replicas: eventstest.Nodes})
+		l := c.open(t, c.Connect("far", nats.SetCustomDialer(o)), nil)
 		wg.Go(func() {
 			chain := events.ServerChain(events.ServerID(fmt.Sprintf("s%d", i)))
-			lost := o.LoseAck(eventSubjects)
+			lost := o.LoseAck(events.EventPrefix(c.fleet))
 			first, err := l.Append(ctx, move(chain, 1), events.Tip{})
 			if err != nil {
 				t.Error(err)

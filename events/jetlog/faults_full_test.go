@@ -24,12 +24,6 @@ func TestAFullStreamSaysSoAndGoesOnWhenItsLimitIsRaised(t *testing.T) {
 	})
 }
 
-func TestAFullStreamSaysSoOnACluster(t *testing.T) {
-	t.Parallel()
-	c := eventstest.NewCluster(t, nil)
-	goesOnWhenRaised(t, open(t, c.Connect("client"), &jetlog.Options{MaxBytes: smallHistory, Replicas: eventstest.Nodes}))
-}
-
 func goesOnWhenRaised(t *testing.T, l *jetlog.Log) {
 	t.Helper()
 	ctx := limit(t)

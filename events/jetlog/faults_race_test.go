@@ -329,12 +329,10 @@ func trouble(ctx context.Context, o *eventstest.Outage, seed uint64) {
 	}
 }
 
-func TestRacesOnACluster(t *testing.T) {
-	t.Parallel()
-	c := eventstest.NewCluster(t, nil)
+func racesOnACluster(t *testing.T, c *fleetOnACluster) {
 	var logs []eventstest.Log
 	for i := range 4 {
-		logs = append(logs, open(t, c.ConnectTo(i%eventstest.Nodes, fmt.Sprint(i)), &jetlog.Options{Replicas: eventstest.Nodes}))
+		logs = append(logs, c.open(t, c.ConnectTo(i%eventstest.Nodes, fmt.Sprint(i)), nil))
 	}
 	for name, n := range map[string]int{"one chain": 1, "many chains": 16} {
 		t.Run(name, func(t *testing.T) { race(limit(t), t, logs, chains(n), rounds) })

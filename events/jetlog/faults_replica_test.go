@@ -41,15 +41,13 @@ func TestADamagedReplicaIsNotTakenForTheHistory(t *testing.T) {
 	wg.Wait()
 }
 
-// TestTheLastCommandsAreTheLast reads them on a cluster, where not every replica
-// has what was acknowledged.
-func TestTheLastCommandsAreTheLast(t *testing.T) {
-	t.Parallel()
-	c := eventstest.NewCluster(t, nil)
+// lastCommandsAreTheLast reads them on a cluster, where not every replica has
+// what was acknowledged.
+func lastCommandsAreTheLast(t *testing.T, c *fleetOnACluster) {
 	ctx := limit(t)
 	var logs []*jetlog.Log
 	for i := range eventstest.Nodes {
-		logs = append(logs, open(t, c.ConnectTo(i, fmt.Sprint(i)), &jetlog.Options{Replicas: eventstest.Nodes}))
+		logs = append(logs, c.open(t, c.ConnectTo(i, fmt.Sprint(i)), nil))
 	}
 	a := events.Address{Worker: "w", Server: "s", Instance: "0"}
 	var seen events.Seq

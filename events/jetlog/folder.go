@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrFolderLocked says that another process has the state folder.
+// ErrFolderLocked marks the error for a state folder, or a store of embedded NATS,
+// that somebody has already.
 var ErrFolderLocked = errors.New("folder is locked")
 
 const (
@@ -32,8 +33,9 @@ type Folder struct {
 }
 
 // LockFolder takes the state folder at dir. A folder that is absent is created
-// for its owner only, and gets an id that it keeps for ever. While another
-// process has it, the error is marked [ErrFolderLocked].
+// for its owner only, and gets an id that it keeps for ever. While somebody has
+// it, this process included, the error is marked [ErrFolderLocked] and names the
+// process.
 func LockFolder(dir string) (*Folder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -35,16 +35,22 @@ type FollowOptions struct {
 }
 
 // Follow returns the events of all chains after a position: those stored, then
-// new ones as they come, until the context ends or Until is reached. Every
-// event is proven to follow the one before it in the stream and to link to the
+// new ones as they come, until the context ends, which is no error, or Until is
+// reached. Every event is proven to follow the one before it in the stream and to link to the
 // one before it in its chain. Undecodable events are yielded with an
 // [events.Undecodable] body and counted.
 //
-// Connections that break are made again and do not end the sequence. An error
-// does, and is the last element. It is marked [events.ErrHistoryIncomplete] when
-// events are missing or altered wherever they were read from, and
-// [events.ErrHistoryRegressed] when the stream ends before the position or is
-// not the one that the sequence began with.
+// Connections that break are made again and do not end the sequence. While the
+// stream has no leader it waits; a stream that is full is read as any other. An
+// error ends the sequence, and is its last element. It is marked
+//
+//   - [events.ErrHistoryIncomplete] when events are missing or altered wherever
+//     they were read from: three consumers in a row could not go on,
+//   - [events.ErrHistoryRegressed] when the stream ends before the position or is
+//     not the one that the sequence began with, deleted or made anew,
+//   - [ErrNotPermitted] when the user may not read the stream.
+//
+// All else is waited out, even a connection that was closed: end the context.
 func (l *Log) Follow(ctx context.Context, after events.Seq, o *FollowOptions) iter.Seq2[events.Record, error] {
 	if o == nil {
 		o = &FollowOptions{}

@@ -24,8 +24,10 @@ func (i *Identity) String() string { return "identity of " + i.Recipient() }
 // GoString is String, for %#v.
 func (i *Identity) GoString() string { return i.String() }
 
-// LoadIdentity reads an identity file, in the format of age. A file that others
-// than its owner may read is refused.
+// LoadIdentity reads an identity file, in the format of age, with one X25519 key
+// (AGE-SECRET-KEY-1…). A file that others than its owner may read or write is
+// refused. The error for an absent file is an [fs.ErrNotExist]; none holds a line
+// of the file.
 func LoadIdentity(path string) (*Identity, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -49,8 +51,10 @@ func LoadIdentity(path string) (*Identity, error) {
 }
 
 // LoadOrCreateIdentity reads an identity file, or makes a new identity and
-// writes it there, for its owner only. Of several processes that do so at the
-// same time one makes it and all have the same.
+// writes it there, for its owner only, with the folders above it. Of several
+// processes that do so at the same time one makes it and all have the same. A
+// file that is there and cannot be used is an error, as for [LoadIdentity]: it is
+// never replaced.
 func LoadOrCreateIdentity(path string) (*Identity, error) {
 	i, err := LoadIdentity(path)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -28,6 +28,30 @@
 // is the operator's choice, such as replicas or limits, is reported
 // ([Log.Deviations]). Nothing is ever changed back, deleted or recreated.
 //
+//	events     the history: no age limit, deny delete and purge, discard new,
+//	           8 GiB, duplicate window 10 min, messages up to 512 KiB
+//	commands   the last 16 of each address
+//	presence   bucket of leases, each key with a TTL of its own
+//	sessions   bucket of agent sessions, in memory, keys live 1 min
+//	views      bucket of what is folded from the history
+//	blobs      object store, by digest
+//	secrets    bucket of encrypted values
+//
+// Each is named tf-<fleet>-<name>; the stream behind a bucket has KV_ in front of
+// that, the one behind the object store OBJ_.
+//
+// # Errors
+//
+// While a stream has no leader, or the connection is being made again, methods
+// wait and try again until their context ends; where nothing else is said, the
+// error is then the context's, and these marks end the waiting:
+//
+//   - [ErrNotPermitted]: the NATS user lacks a permission. NATS does not answer
+//     such a request, so it takes up to 5 s to tell.
+//   - [ErrNoJetStream]: JetStream is off, for the server or the account.
+//   - [events.ErrHistoryRegressed]: the stream was deleted.
+//   - [nats.ErrConnectionClosed]: the connection was closed for good.
+//
 // # Concurrency
 //
 // A Log may be used by many goroutines. Appends to one chain must be made one
@@ -69,19 +93,21 @@ type Options struct {
 	// Writer is who appends, such as "worker/host-a"; it becomes part of the
 	// ce-source of events. Default "client".
 	Writer string
-	// Replicas of streams and buckets that have to be created. Default 1.
+	// Replicas of streams and buckets that have to be created, 1 to 5. Default 1.
 	Replicas int
-	// MaxBytes limits an event stream that has to be created. Default 8 GiB.
+	// MaxBytes limits an event stream that has to be created, in bytes. Default
+	// [DefaultMaxBytes]; -1 is no limit.
 	MaxBytes int64
-	// Logger for what is reported and not returned. Default none.
+	// Logger for what is reported and not returned: deviations, undecodable
+	// messages, trouble with a lease. Default none.
 	Logger *slog.Logger
 	// Clock is what leases are measured with: time since some fixed moment, also
-	// while the host sleeps. Default the system's boot-time clock.
+	// while the host sleeps. Default [BootClock].
 	Clock func() time.Duration
 }
 
-// DefaultMaxBytes limits the event stream where Options.MaxBytes does not: a
-// limit answers cleanly, a full disk does not.
+// DefaultMaxBytes limits the event stream where Options.MaxBytes does not, in
+// bytes: a limit answers cleanly, a full disk does not.
 const DefaultMaxBytes = 8 << 30
 
 func (o *Options) withDefaults() Options {
@@ -108,10 +134,16 @@ func (o *Options) withDefaults() Options {
 }
 
 // Open returns the log of a fleet. Streams and buckets that are absent are
-// created; those that are present are checked.
+// created; those that are present are checked. It tries until the context ends.
+//
+// The connection stays the caller's: closing it ends the log, which needs no
+// other end. It should be one of [Connect] or [Embedded.Connect]: a connection
+// that keeps what is published during an outage, as nats.go does by itself,
+// sends it later.
 //
 // Its errors are marked [ErrUnfit] (a setting that the log cannot work with),
-// [ErrNoJetStream], [ErrNotPermitted], or are the connection's own.
+// [ErrNoJetStream], [ErrNotPermitted], [events.ErrInvalidID] (the fleet's), or
+// are NATS's own, such as that of a server without room for the limit.
 func Open(ctx context.Context, nc *nats.Conn, fleet events.FleetID, o *Options) (*Log, error) {
 	if _, err := events.ParseFleetID(string(fleet)); err != nil {
 		return nil, err
@@ -138,15 +170,19 @@ func (l *Log) Fleet() events.FleetID { return l.fleet }
 // Conn returns the connection that the log uses.
 func (l *Log) Conn() *nats.Conn { return l.nc }
 
-// Deviations returns the settings of streams and buckets that differ from what
-// Open would have created, and are the operator's to choose.
+// Deviations returns the settings of streams and buckets that differed from what
+// Open would have created, when it looked, and are the operator's to choose:
+// replicas, max bytes and compression.
 func (l *Log) Deviations() []Deviation { return l.deviations }
 
-// Skipped returns how many undecodable events this Log has read so far.
+// Skipped returns how many undecodable events this Log has yielded so far, to
+// all its readers together.
 func (l *Log) Skipped() uint64 { return l.skipped.Load() }
 
 // Head returns the end of the history, as the stream's leader has it. While
-// there is no leader it waits for one, until the context ends.
+// there is no leader it waits for one, until the context ends. The history is
+// that of the stream that is there now, which need not be the one that was there
+// when the log was opened: see [events.Head.Check].
 func (l *Log) Head(ctx context.Context) (events.Head, error) {
 	var info *jetstream.StreamInfo
 	err := l.ask(ctx, func(ctx context.Context) (err error) {

@@ -13,7 +13,15 @@ import (
 	"github.com/toolfleet/toolfleet/events"
 )
 
+// LeaseTTL is how long a key outlives the last renewal of its lease, unless
+// LeaseOptions say otherwise. NATS takes 4 to 8 s to elect another leader of a
+// stream.
+const LeaseTTL = 20 * time.Second
+
 const (
+	// leaseHold is how long a lease lasts from the moment that an acknowledged
+	// renewal was sent.
+	leaseHold = 17 * time.Second
 	// leasePause lies between two attempts that fail at once; those that get no
 	// answer are repeated without it.
 	leasePause = 250 * time.Millisecond
@@ -38,7 +46,8 @@ type Holder struct {
 	Incarnation events.Incarnation
 }
 
-// HeldError tells who holds a key.
+// HeldError tells who holds a key. A value that cannot be read is held by the
+// zero [Holder].
 type HeldError struct {
 	Key    string
 	Holder Holder
@@ -46,6 +55,7 @@ type HeldError struct {
 	TTL time.Duration
 }
 
+// Error names key and incarnation, and says what can be done.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by incarnation %q, whose state folder is another one: stop that process, use another id, or wait until it has been gone for %s",
 		e.Key, string(e.Holder.Incarnation), e.TTL)
@@ -57,9 +67,9 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // LeaseOptions of [Log.Acquire].
 type LeaseOptions struct {
 	// TTL is how long the key lives after a renewal, in whole seconds. Default
-	// 20 s: NATS takes 4 to 8 s to elect another leader of a stream.
+	// [LeaseTTL], 20 s.
 	TTL time.Duration
-	// Every is the time between renewals. Default 4 s.
+	// Every is the time from when a renewal was sent to the next. Default 4 s.
 	Every time.Duration
 	// Attempt bounds one renewal, which is then repeated at once. Default 2 s.
 	Attempt time.Duration
@@ -81,10 +91,10 @@ func (o *LeaseOptions) withDefaults() (LeaseOptions, error) {
 			*p = otherwise
 		}
 	}
-	set(&d.TTL, 20*time.Second)
+	set(&d.TTL, LeaseTTL)
 	set(&d.Every, 4*time.Second)
 	set(&d.Attempt, 2*time.Second)
-	set(&d.Hold, 17*time.Second)
+	set(&d.Hold, leaseHold)
 	if d.TTL < time.Second || d.TTL%time.Second != 0 {
 		return d, errors.Newf("lease TTL %s: use whole seconds", d.TTL)
 	}
@@ -133,11 +143,17 @@ type renewal struct {
 // leaseKey is what keys look like: worker.<id>, controller.<id>, leader.
 var leaseKey = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)?$`)
 
-// Acquire takes the lease of a key, such as "worker.host-a" or "leader". It is
-// free when it has no value; a value of the same state folder is taken over at
-// once, by compare-and-set, because whoever has the folder knows its former
-// holder to be gone. It tries until the context ends, but returns an error
-// marked [ErrHeld] as soon as it sees the value of another folder.
+// Acquire takes the lease of a key, such as "worker.host-a" or "leader": one id
+// or two with a dot between them. It is free when it has no value; a value of the
+// same state folder is taken over at once, by compare-and-set, because whoever
+// has the folder knows its former holder to be gone.
+//
+// It tries until the context ends, also while the bucket has no leader or no
+// room, but returns an error marked [ErrHeld] as soon as it sees the value of
+// another folder. [ErrNotPermitted], [events.ErrHistoryRegressed] (the bucket was
+// deleted) and [nats.ErrConnectionClosed] end it too. The error of a context that
+// ended is marked with the context's, that of a key, holder or option that cannot
+// be used has no mark.
 func (l *Log) Acquire(ctx context.Context, key string, h Holder, o *LeaseOptions) (*Lease, error) {
 	opts, err := o.withDefaults()
 	if err != nil {
@@ -222,8 +238,9 @@ func (x *Lease) finish() {
 }
 
 // Release ends the lease and removes the key, so that others need not wait for
-// its TTL. A key that is no longer ours is left alone. Call it when Run has
-// returned; it tries until the context ends.
+// its TTL. A key that is no longer ours is left alone, which is no error. Call it
+// when Run has returned; it tries until the context ends. After an error the key
+// lives on until its TTL has passed, but the lease is over all the same.
 func (x *Lease) Release(ctx context.Context) error {
 	x.finish()
 	expected := x.last.seq

@@ -65,7 +65,7 @@ func (k *presenceKey) read(ctx context.Context) (_ presenceState, err error) {
 		return presenceState{}, errors.Wrapf(k.log.explain(err), "read %s", k.key)
 	}
 	s := presenceState{seq: m.Sequence, stored: m.Time}
-	if m.Header.Get(kvOperation) != "" || m.Header.Get(jetstream.MarkerReasonHeader) != "" {
+	if endsKey(m.Header) {
 		return s, nil
 	}
 	s.live = true
@@ -74,6 +74,11 @@ func (k *presenceKey) read(ctx context.Context) (_ presenceState, err error) {
 		s.value = presenceValue{}
 	}
 	return s, nil
+}
+
+// endsKey says whether a message only says that its key has no value.
+func endsKey(h nats.Header) bool {
+	return h.Get(kvOperation) != "" || h.Get(jetstream.MarkerReasonHeader) != ""
 }
 
 // The header that makes a message the end of a key, and its value.

@@ -14,8 +14,9 @@ import (
 // stays: see [Lease.Release].
 //
 // It returns an error marked [ErrLeaseLost] when the key is found gone, or to be
-// another incarnation's. An outage alone is neither: it goes on trying, past the
-// end of the lease.
+// another incarnation's, and [nats.ErrConnectionClosed] when the connection was
+// closed; then the lease is over. An outage alone is neither, nor is a missing
+// leader or a server that is full: it goes on trying, past the end of the lease.
 func (x *Lease) Run(ctx context.Context) error {
 	for {
 		if d := x.next - x.clock(); d > 0 && pause(ctx, d) != nil {

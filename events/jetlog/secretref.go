@@ -15,8 +15,9 @@ import (
 // place of the value. Its text form is ${secret:<server>/<key>#<version>}.
 type SecretRef struct {
 	Server events.ServerID
-	// Key is env.NAME, header.NAME, query.NAME or arg.N. A NAME that a bucket's
-	// key cannot hold is encoded: '=' and base32.
+	// Key is env.NAME, header.NAME, query.NAME or arg.N. A NAME that is not made
+	// of ASCII letters, digits, '-' and '_' is encoded, because a bucket's key
+	// cannot hold it: '=' and its base32 (RFC 4648) without padding.
 	Key string
 	// Version counts the values of the key, from 1.
 	Version uint64
@@ -74,7 +75,8 @@ func checkSecretKey(key string) error {
 	return nil
 }
 
-// ParseSecretRef is the inverse of [SecretRef.String].
+// ParseSecretRef is the inverse of [SecretRef.String]. Its error does not repeat
+// text that is no reference: it may be a value.
 func ParseSecretRef(s string) (SecretRef, error) {
 	body, ok := strings.CutPrefix(s, refPrefix)
 	body, closed := strings.CutSuffix(body, "}")

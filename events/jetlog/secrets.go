@@ -31,9 +31,10 @@ const (
 	fingerprintSize = 32
 )
 
+// What can be wrong with secrets. Errors are marked with them.
 var (
 	// ErrNoRecipient says that the fleet has no recipient yet, so nothing can be
-	// encrypted for it.
+	// encrypted for it: see [Secrets.Adopt].
 	ErrNoRecipient = errors.New("the fleet has no recipient for secrets")
 	// ErrOtherRecipient says that an identity is not that of the fleet.
 	ErrOtherRecipient = errors.New("the identity is not the fleet's")
@@ -47,7 +48,8 @@ var (
 //
 // A version of a value never changes. With it is stored its fingerprint, an HMAC
 // over server, key and value, by which a repeated value is known without being
-// decrypted. No error holds a value. Every method tries until its context ends.
+// decrypted. No error holds a value. Every method but [Secrets.Versions] tries
+// until its context ends; a server without room is an error at once, with no mark.
 type Secrets struct {
 	log *Log
 	kv  jetstream.KeyValue
@@ -55,7 +57,7 @@ type Secrets struct {
 	stream jetstream.Stream
 }
 
-// Secrets opens the fleet's secrets.
+// Secrets opens the fleet's secrets. It tries until the context ends.
 func (l *Log) Secrets(ctx context.Context) (*Secrets, error) {
 	s := &Secrets{log: l}
 	err := l.ask(ctx, func(ctx context.Context) (err error) {
@@ -91,8 +93,10 @@ func (s *Secrets) create(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// Adopt makes the identity that of the fleet, if the fleet has none. If it has
-// another one, the error is marked [ErrOtherRecipient].
+// Adopt makes the identity that of the fleet, if the fleet has none; if it is
+// that of the fleet already, nothing is done. If the fleet has another one, the
+// error is marked [ErrOtherRecipient] and names both recipients; of several
+// identities at the same time, all but one get it. Only the recipient is stored.
 func (s *Secrets) Adopt(ctx context.Context, id *Identity) error {
 	there, err := s.once(ctx, recipientKey, []byte(id.Recipient()))
 	if err != nil {
@@ -149,6 +153,10 @@ type sealed struct {
 // env.NAME, header.NAME, query.NAME or arg.N. It returns the reference to it,
 // ${secret:<server>/<key>#<version>}. If the last version has the same value,
 // nothing is stored and the reference is to that one.
+//
+// Its error is marked [ErrNoRecipient] or [events.ErrInvalidID] (the server's)
+// where that is why; those of another name and of a value above [MaxSecret] have
+// no mark.
 func (s *Secrets) Put(ctx context.Context, server events.ServerID, name, value string) (ref string, err error) {
 	if _, err := events.ParseServerID(string(server)); err != nil {
 		return "", err
@@ -228,8 +236,8 @@ func (s *Secrets) lastVersion(ctx context.Context, r SecretRef) (uint64, error) 
 	return last, nil
 }
 
-// Versions returns the versions that are stored of a server's values, by key and
-// number.
+// Versions returns the versions that are stored of a server's values, ordered by
+// key and number. It does not try again: without a leader it fails.
 func (s *Secrets) Versions(ctx context.Context, server events.ServerID) ([]SecretRef, error) {
 	if _, err := events.ParseServerID(string(server)); err != nil {
 		return nil, err
@@ -250,7 +258,8 @@ func (s *Secrets) Versions(ctx context.Context, server events.ServerID) ([]Secre
 	return refs, errors.Wrapf(ctx.Err(), "list the secrets of %s", server)
 }
 
-// Purge removes a version for good. Its number is not used again.
+// Purge removes a version for good. Its number is not used again. That it is not
+// there is no error.
 func (s *Secrets) Purge(ctx context.Context, r SecretRef) error {
 	err := s.log.ask(ctx, func(ctx context.Context) error { return s.kv.Purge(ctx, r.bucketKey()) })
 	return errors.Wrapf(err, "purge secret %s", r)
@@ -272,7 +281,9 @@ func (s *Secrets) read(ctx context.Context, r SecretRef) (sealed, error) {
 }
 
 // Get returns the value that a reference names. Its error names server and key,
-// and is marked [ErrSecretNotFound] or [ErrOtherRecipient] where that is why.
+// and is marked [ErrSecretNotFound] or [ErrOtherRecipient] where that is why;
+// that of a stored value that was altered, or is another key's, has no mark, nor
+// has that of text that is no reference, which it does not repeat.
 func (s *Secrets) Get(ctx context.Context, ref string, id *Identity) (string, error) {
 	r, err := ParseSecretRef(ref)
 	if err != nil {

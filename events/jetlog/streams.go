@@ -69,9 +69,11 @@ func (l *Log) openStreams(ctx context.Context) (err error) {
 	return nil
 }
 
-// Deviation is a setting of a stream that is not the default.
+// Deviation is a setting of a stream that is not the default. All are text for
+// people; Stream is the stream's name, also where it is that of a bucket.
 type Deviation struct{ Stream, Setting, Have, Want string }
 
+// String returns "<stream> has <setting> <have> instead of <want>".
 func (d Deviation) String() string {
 	return fmt.Sprintf("%s has %s %s instead of %s", d.Stream, d.Setting, d.Have, d.Want)
 }
@@ -79,6 +81,7 @@ func (d Deviation) String() string {
 // UnfitError names a setting that toolfleet cannot work with.
 type UnfitError Deviation
 
+// Error names the stream, the setting, what it must be, and what to do.
 func (e *UnfitError) Error() string {
 	return fmt.Sprintf("stream %s has %s %s, but it must be %s: correct it with `nats stream edit`, or move the stream away",
 		e.Stream, e.Setting, e.Have, e.Want)

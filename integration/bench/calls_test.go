@@ -25,7 +25,7 @@ func TestBenchCalls(t *testing.T) {
 	defer c.Close()
 
 	ours := func() {
-		r, err := s.Call(t.Context(), "s0__echo_7", []byte(`{"text":"hello"}`))
+		r, err := s.Call(t.Context(), "s0__echo_7", []byte(`{"text":"hello"}`), nil)
 		if err != nil || r.IsError {
 			t.Errorf("%v, %v", r, err)
 		}

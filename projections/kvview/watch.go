@@ -26,6 +26,13 @@ const (
 
 // watch is one consumer of the bucket's stream. It heals nothing: whoever reads
 // it opens another one when it failed.
+//
+// It is not the consumer of package jetlog, though it looks like it. That one
+// belongs to a Log, which a reader of views has no rights to open; it waits for a
+// leader for ever where a watch fails, so that Open can say so; and it leaves
+// gaps to whoever reads it, who knows the sequences, while those of a bucket have
+// gaps by nature and only the consumer's own count tells of a loss. What is left
+// in common is two calls of the client.
 type watch struct {
 	// updates come in the order of their revisions, without a gap.
 	updates chan update
