@@ -100,7 +100,7 @@ func (v *viewpoint) list(f fleet, s *projections.Server, i *projections.Instance
 	case i.Tools.Count == 0:
 		l.digest, l.tools = i.Tools.Digest, nil
 	case known && digest == i.Tools.Digest && digest != before.digest:
-		l.digest, l.tools = digest, v.describe(s.ID, items)
+		l.digest, l.tools = digest, v.describe(s.ID, items, before.tools)
 	}
 	l.current = l.digest == i.Tools.Digest
 	if l.state == projections.ToolsLive && !l.current {
@@ -122,17 +122,27 @@ func (l list) label() list {
 	return l
 }
 
-// describe reads and names the tools of a server.
-func (v *viewpoint) describe(id events.ServerID, items []jsontext.Value) []Tool {
+// describe reads and names the tools of a server. Those that are as they were
+// before are taken again: mostly one of many has changed.
+func (v *viewpoint) describe(id events.ServerID, items []jsontext.Value, before []Tool) []Tool {
+	read := make(map[string]*Tool, len(before))
+	for i := range before {
+		read[string(before[i].Definition)] = &before[i]
+	}
 	tools := make([]Tool, 0, len(items))
 	named := make(map[string]bool, len(items))
 	for _, item := range items {
-		t, ok := describe(item)
-		if !ok || named[t.Tool] {
+		var t Tool
+		if known := read[string(item)]; known != nil {
+			t = *known
+		} else if described, ok := describe(item); ok {
+			t = described
+			t.Name, t.Server = v.scheme.Name(id, t.Tool), id
+		}
+		if t.Tool == "" || named[t.Tool] {
 			continue // unreachable unless a worker let a list through that names a tool twice, or not
 		}
 		named[t.Tool] = true
-		t.Name, t.Server = v.scheme.Name(id, t.Tool), id
 		tools = append(tools, t)
 	}
 	slices.SortFunc(tools, byName)

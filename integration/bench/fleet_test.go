@@ -3,21 +3,27 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/mark3labs/mcp-go/client"
+	mcpclient "github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolfleet/toolfleet/controller/client"
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/jetlog"
+	"github.com/toolfleet/toolfleet/session"
 )
 
 // TestBenchStart compares the time from the start of toolfleet up to all tools
@@ -35,7 +41,7 @@ func TestBenchStart(t *testing.T) {
 		awaitTools(t, s, servers*20)
 		ours := time.Since(start)
 		time.Sleep(2 * time.Second) // idle
-		idle = max(idle, u.pss())
+		idle = max(idle, pss(t, u.cmd.Process.Pid))
 		s.Close()
 		u.stop()
 		bare := startBare(t, servers)
@@ -51,7 +57,7 @@ func startBare(t *testing.T, n int) time.Duration {
 	command := program(t, "server")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	clients := make([]*client.Client, n)
+	clients := make([]*mcpclient.Client, n)
 	free := make(chan struct{}, 2*runtime.NumCPU())
 	var all sync.WaitGroup
 	start := time.Now()
@@ -75,8 +81,8 @@ func startBare(t *testing.T, n int) time.Duration {
 	return took
 }
 
-// TestBenchMemory measures what an instance costs its worker, with the rest of
-// the fleet around it: servers that are reached by URL cost nothing else.
+// TestBenchMemory measures what a connected instance costs its worker: servers
+// that are reached by URL have no process of their own.
 func TestBenchMemory(t *testing.T) {
 	const few, more = 10, 200
 	s := server.NewMCPServer("bench", "1", server.WithToolCapabilities(true))
@@ -86,25 +92,52 @@ func TestBenchMemory(t *testing.T) {
 		})
 	}
 	web := httptest.NewServer(server.NewStreamableHTTPServer(s))
-	defer web.Close()
-	with := func(n int) int {
-		servers := make(map[string]definition, n)
-		for i := range n {
-			servers[serverName(i)] = definition{URL: web.URL + "/mcp?v=" + serverName(i)}
+	t.Cleanup(web.Close) // after its clients have ended
+	e := broker(t)
+	start(t, "controller", e.URL())
+	worker := start(t, "worker", e.URL())
+	nc := connect(t, e)
+	c := client.New(nc, events.DefaultFleet, nil)
+	var session *session.Session
+	declare := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			id := events.ServerID(fmt.Sprintf("s%d", i))
+			d := &events.Definition{URL: fmt.Sprintf("%s/mcp?v=%d", web.URL, i)}
+			if _, err := c.Declare(t.Context(), id, d, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-		u := startUp(t, servers)
-		session := openSession(t, u.connect())
-		awaitTools(t, session, 3*n)
-		time.Sleep(5 * time.Second) // what the start left is collected
-		defer u.stop()
-		defer session.Close()
-		return u.pss()
+		if session == nil {
+			session = openSession(t, nc) // there is a controller now
+		}
+		awaitTools(t, session, 3*to)
+		time.Sleep(5 * time.Second) // until what the start took is given back
 	}
-	each := (with(few+more) - with(few)) / more
-	verdict(t, each <= 200<<10, "an instance: %d KiB (at most 200)", each>>10)
+	declare(0, few)
+	before := pss(t, worker.Pid)
+	declare(few, few+more)
+	each := (pss(t, worker.Pid) - before) / more
+	verdict(t, each <= 200<<10, "an instance costs its worker %d KiB (at most 200)", each>>10)
 }
 
-func serverName(i int) string { return "s" + string(rune('a'+i/26)) + string(rune('a'+i%26)) }
+// start starts a command of this project until the test ends.
+func start(t *testing.T, name, url string) *os.Process {
+	t.Helper()
+	cmd := exec.Command(program(t, name), "--server", url, "--data", t.TempDir())
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v: %s", name, err, &stderr)
+		}
+	})
+	return cmd.Process
+}
 
 // TestBenchDeath measures how soon the death of an idle child is in the history,
 // and its tools are back in a session.

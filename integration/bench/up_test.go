@@ -32,7 +32,7 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "toolfleet-bench-"); err != nil {
 		return "", err
 	}
-	for _, pkg := range []string{"../../cmd/toolfleet", "./server"} {
+	for _, pkg := range []string{"../../cmd/toolfleet", "../../cmd/controller", "../../cmd/worker", "./server"} {
 		if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), pkg).CombinedOutput(); err != nil {
 			return dir, errors.Wrapf(err, "%s", out)
 		}
@@ -166,25 +166,28 @@ func awaitTools(t *testing.T, s *session.Session, n int) {
 	}
 }
 
-// pss returns the memory of the process and its descendants that are the same
+// pss returns the memory of a process and its descendants that are the same
 // program, in bytes: pages that processes share count once.
-func (u *up) pss() int {
-	u.t.Helper()
+func pss(t *testing.T, pid int) int {
+	t.Helper()
+	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
 	total := 0
-	for _, pid := range descendants(u.cmd.Process.Pid) {
-		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-		if err != nil || filepath.Base(exe) != "toolfleet" {
+	for _, pid := range descendants(pid) {
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err != nil || exe != program {
 			continue
 		}
 		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 		if err != nil {
-			u.t.Fatal(err)
+			t.Fatal(err)
 		}
 		for line := range strings.Lines(string(data)) {
 			if f := strings.Fields(line); f[0] == "Pss:" {
 				kib, err := strconv.Atoi(f[1])
 				if err != nil {
-					u.t.Fatal(err)
+					t.Fatal(err)
 				}
 				total += kib << 10
 			}

@@ -18,8 +18,9 @@ const (
 	maxBytesInFlight = 8 << 20
 )
 
-// line sends writes without waiting for the answer to each. (nats.go has such
-// publishing as well; it leaves a goroutine behind when it is ended early.)
+// line sends writes without waiting for the answer to each. It is opened once:
+// a subscription costs more than a write. (nats.go has such publishing as well;
+// it leaves a goroutine behind when it is ended early.)
 type line struct {
 	nc     *nats.Conn
 	inbox  string
@@ -75,7 +76,7 @@ func (l *line) next(ctx context.Context) (w pending, revision uint64, refused, e
 		id := strings.TrimPrefix(m.Subject, l.inbox)
 		s, ok := l.waiting[id]
 		if !ok {
-			continue // unreachable unless the server answers twice
+			continue // to a write that was given up
 		}
 		delete(l.waiting, id)
 		l.bytes -= s.size
@@ -84,11 +85,13 @@ func (l *line) next(ctx context.Context) (w pending, revision uint64, refused, e
 	}
 }
 
-// rest returns the writes that got no answer.
-func (l *line) rest() (left []pending) {
+// giveUp returns the writes that got no answer, and waits for none any more.
+func (l *line) giveUp() (left []pending) {
 	for _, s := range l.waiting {
 		left = append(left, s.pending)
 	}
+	clear(l.waiting)
+	l.bytes = 0
 	return left
 }
 

@@ -72,6 +72,10 @@ func Project(ctx context.Context, log *jetlog.Log, o *Options) error {
 		return err
 	}
 	p := &projector{log: log, bucket: b, o: o.withDefaults(), blobs: newBlobCache(log)}
+	if p.line, err = openLine(log.Conn()); err != nil {
+		return errors.Wrapf(err, "project the views of fleet %s", log.Fleet())
+	}
+	defer p.line.close()
 	for {
 		err := p.run(ctx)
 		switch {
@@ -89,6 +93,7 @@ func Project(ctx context.Context, log *jetlog.Log, o *Options) error {
 type projector struct {
 	log    *jetlog.Log
 	bucket *bucket
+	line   *line // for store
 	blobs  *blobCache
 	o      Options
 

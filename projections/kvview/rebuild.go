@@ -210,7 +210,11 @@ func (r *rebuilder) raisePass(ctx context.Context) error {
 
 // apply writes what is different, deletes what should not be, and sets the
 // position.
-func (r *rebuilder) apply(ctx context.Context) error {
+func (r *rebuilder) apply(ctx context.Context) (err error) {
+	if r.line, err = openLine(r.log.Conn()); err != nil {
+		return err
+	}
+	defer r.line.close()
 	for _, w := range r.writes {
 		s := r.bucket.stored[w.key]
 		s.order = projections.Order{} // whatever it claims

@@ -74,11 +74,8 @@ func (p *projector) lookAgain(ctx context.Context, left []pending) error {
 // attempt sends each write once, many at a time, and returns those that were not
 // stored: the key is not what it was, or there was no answer.
 func (p *projector) attempt(ctx context.Context, writes []pending) (left []pending, err error) {
-	l, err := openLine(p.log.Conn())
-	if err != nil {
-		return nil, errors.Wrap(err, "write views")
-	}
-	defer l.close()
+	l := p.line
+	defer l.giveUp()
 	for n, w := range writes {
 		have := p.bucket.stored[w.key]
 		if have.order.Compare(w.order) >= 0 {
@@ -99,7 +96,7 @@ func (p *projector) attempt(ctx context.Context, writes []pending) (left []pendi
 			return nil, errors.Wrapf(err, "write view %s (%d bytes)", w.key, len(data))
 		case err != nil:
 			p.complain(ctx, err)
-			return append(append(left, l.rest()...), writes[n:]...), nil
+			return append(append(left, l.giveUp()...), writes[n:]...), nil
 		}
 	}
 	for len(l.waiting) > 0 {
@@ -108,7 +105,7 @@ func (p *projector) attempt(ctx context.Context, writes []pending) (left []pendi
 				return nil, errors.Wrap(err, "write views")
 			}
 			p.complain(ctx, err)
-			return append(left, l.rest()...), nil
+			return append(left, l.giveUp()...), nil
 		}
 	}
 	return left, nil
