@@ -41,13 +41,21 @@ type blobStore struct {
 	bucket string
 }
 
+// blobStore returns the store, looked up at first use.
 func (l *Log) blobStore(ctx context.Context) (*blobStore, error) {
+	if s := l.blobs.Load(); s != nil {
+		return s, nil
+	}
 	s := &blobStore{log: l, bucket: l.stream("blobs")}
 	err := l.ask(ctx, func(ctx context.Context) (err error) {
 		s.stream, err = l.js.Stream(ctx, "OBJ_"+s.bucket)
 		return err
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	l.blobs.Store(s)
+	return s, nil
 }
 
 // PutBlob stores data under its digest, unless it is there already. It must be

@@ -18,6 +18,7 @@ import (
 // Permissions: a Guest subscribes to its inbox and publishes to
 //
 //	tf.call.<fleet>.>
+//	tf.logs.<fleet>.>                          to read logs
 //	$JS.API.STREAM.INFO.OBJ_tf-<fleet>-blobs   to read blobs
 //	$JS.API.DIRECT.GET.OBJ_tf-<fleet>-blobs    likewise
 //	$JS.API.DIRECT.GET.OBJ_tf-<fleet>-blobs.>  likewise

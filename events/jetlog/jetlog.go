@@ -61,6 +61,7 @@ package jetlog
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -86,6 +87,7 @@ type Log struct {
 	deviations []Deviation
 	skipped    counter
 	inbox      inbox
+	blobs      atomic.Pointer[blobStore]
 }
 
 // Options of [Open].
