@@ -34,11 +34,30 @@
 // What cannot be written for other reasons is logged and planned again; who
 // made a request is told.
 //
-// # What is not promised
+// # Leading
 //
-// This package elects no leader and declares no worker lost: an instance whose
-// worker vanished without a word is assigned anew when that worker joins again,
-// or when someone writes down that it is lost.
+// Which controller leads is none of this package's business: Options.Leads says
+// so, from a lease. That a controller has begun to lead is written on the
+// fleet's chain (led-by) with its first plan.
+//
+// # Lost workers
+//
+// A worker renews its key for as long as it lives. One that has joined is lost
+// when three things are true: this controller saw the last renewal of its key a
+// TTL ago or earlier, by the clock of leases; a read from the stream's leader
+// that was begun after that found no key; and this controller's own renewals
+// were acknowledged throughout that TTL. Until then it waits. So neither a
+// controller that was stopped, nor an outage of the bus, nor a broker whose
+// clock was set makes workers lost that are there.
+//
+// All keys are watched through one consumer, and only the key of a worker that
+// has been silent for a TTL is read: periodic reads of all keys would cost as
+// much as their renewals, and could not tell whether a renewal and its end lay
+// between two of them. The watch tells, because it sees every message or ends;
+// when it begins again, so does the TTL.
+//
+// Every controller watches, and the one that leads writes. A lost worker is
+// written on its own chain first; the next plan derives the rest from that.
 package controller
 
 import (
@@ -46,6 +65,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/errors"
 
@@ -74,6 +94,21 @@ type Orders interface {
 	PurgeCommands(ctx context.Context, a events.Address, upTo events.Seq) error
 }
 
+// Presence is where workers show that they are there. *jetlog.Log is one.
+type Presence interface {
+	// WatchWorkers calls seen with the last message of each worker's key, and then
+	// with every message as it is stored: its sequence, and whether it is a
+	// renewal (there) or the key's end. It blocks until the context ends, and ends
+	// with an error when it cannot tell what was stored.
+	WatchWorkers(ctx context.Context, seen func(w events.WorkerID, at events.Seq, there bool)) error
+	// FindWorker reads the last message of a key from the stream's leader; its
+	// sequence is 0 if there is none.
+	FindWorker(ctx context.Context, w events.WorkerID) (at events.Seq, there bool, err error)
+	// Now returns the time on the clock of leases, which goes on while the host
+	// sleeps or the process is stopped.
+	Now() time.Duration
+}
+
 // Handler decides a request. It answers until its context ends; its errors are
 // [*request.Error]s. It may be called by many goroutines.
 type Handler func(ctx context.Context, q *request.Request) (request.Answer, error)
@@ -87,15 +122,26 @@ type Parts struct {
 	Journal Journal
 	Source  Source
 	Orders  Orders
+	// Presence tells of the workers. Without it none is declared lost.
+	Presence Presence
 	// APIs are run from when the history has been read once.
 	APIs []API
 }
 
 // Options of [Run].
 type Options struct {
+	// Self is what is written down when this controller begins to lead. Default:
+	// nothing is.
+	Self events.LedBy
 	// Leads says whether this controller plans at the moment; it is asked before
 	// each plan, and at least once a second. Default: it always does.
 	Leads func() bool
+	// Steady returns since when this controller's own renewals have been
+	// acknowledged throughout, on the clock of Parts.Presence; false if they are
+	// not at the moment. Default: always, since that clock's zero.
+	Steady func() (since time.Duration, ok bool)
+	// TTL is how long a key outlives its last renewal. Default 20 s.
+	TTL time.Duration
 	// Logger for what is not returned. Default none.
 	Logger *slog.Logger
 }
@@ -107,6 +153,12 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.Leads == nil {
 		d.Leads = func() bool { return true }
+	}
+	if d.Steady == nil {
+		d.Steady = func() (time.Duration, bool) { return 0, true }
+	}
+	if d.TTL == 0 {
+		d.TTL = 20 * time.Second
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -128,8 +180,12 @@ func Run(ctx context.Context, p Parts, o *Options) error {
 		chains:  make(map[events.Chain]*chain),
 		dirty:   true,
 	}
+	c.vigil = newVigil(c.TTL)
 	g.run(c.follow)
 	g.run(c.loop)
+	if c.Presence != nil {
+		g.run(c.watch)
+	}
 	return g.wait()
 }
 

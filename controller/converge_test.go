@@ -54,9 +54,16 @@ func scenario(t *rapid.T, w *world) {
 			// From a view that may be old, carried out up to a crash.
 			behind := rapid.IntRange(0, 3).Draw(t, "behind")
 			for range rapid.IntRange(0, 3).Draw(t, "rounds before") {
-				w.carryOut(Plan(w.view(w.end()), w.commands))
+				w.carryOut(Plan(w.view(w.end()), w.commands, nil))
 			}
-			decisions := Plan(w.view(w.end()-min(w.end(), events.Seq(behind))), w.commands)
+			lost := Lost{}
+			for _, id := range hosts {
+				// Of a worker that is gone it may be known, also when it has left.
+				if h := w.workers[id]; h != nil && !h.up && rapid.Bool().Draw(t, "found lost") {
+					lost[id] = h.incarnation
+				}
+			}
+			decisions := Plan(w.view(w.end()-min(w.end(), events.Seq(behind))), w.commands, lost)
 			done := rapid.IntRange(0, len(decisions)).Draw(t, "done")
 			w.carryOut(decisions[:done])
 		},

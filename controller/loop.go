@@ -36,6 +36,10 @@ type controller struct {
 	chains map[events.Chain]*chain
 	asked  int
 
+	// vigil tells which workers are lost; finding says that keys are being read.
+	vigil   vigil
+	finding bool
+
 	round round
 	// dirty says that a plan may find something to do.
 	dirty bool
@@ -68,6 +72,7 @@ func (c *controller) loop(ctx context.Context) error {
 			c.accept(a)
 		case <-tick.C:
 			c.askHead()
+			c.find()
 		}
 		c.advance()
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/toolfleet/toolfleet/events"
@@ -40,23 +42,62 @@ func score(s events.ServerID, n events.InstanceID, w events.WorkerID) uint64 {
 // suits says whether a definition allows the worker: it is the one that is
 // named, has the labels that are asked for, and can read the definition's
 // secrets.
-func suits(d *events.Definition, w *projections.Worker) bool {
+func suits(d *events.Definition, w *projections.Worker) bool { return unsuitable(d, w) == "" }
+
+// unsuitable says what the worker is or lacks that the definition does not allow,
+// in a few words, or "".
+func unsuitable(d *events.Definition, w *projections.Worker) string {
 	if needsSecrets(d) && len(w.Recipients) == 0 {
-		return false
+		return "without the fleet's identity for secrets"
 	}
 	p := d.Placement
 	if p == nil {
-		return true
+		return ""
 	}
 	if p.Worker != "" && p.Worker != w.ID {
-		return false
+		return "not " + string(p.Worker)
 	}
-	for name, value := range p.Labels {
-		if have, ok := w.Labels[name]; !ok || have != value {
-			return false
+	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
+		if have, ok := w.Labels[name]; !ok || have != p.Labels[name] {
+			return "without label " + name + "=" + p.Labels[name]
 		}
 	}
-	return true
+	return ""
+}
+
+// refuses says why a worker takes nothing new at all, or "".
+func refuses(w *projections.Worker, load int) string {
+	switch {
+	case w.State == "":
+		return "not joined so far"
+	case !w.Present():
+		return string(w.State)
+	case w.Draining:
+		return "draining"
+	case w.Cordoned:
+		return "cordoned"
+	case w.Capacity > 0 && load >= w.Capacity:
+		return "full"
+	default:
+		return ""
+	}
+}
+
+// nobody says in words why none of the workers may take an instance: how many
+// there are of each reason.
+func nobody(reasons []string) string {
+	if len(reasons) == 0 {
+		return "no worker has joined"
+	}
+	counts := make(map[string]int)
+	for _, r := range reasons {
+		counts[r]++
+	}
+	var all []string
+	for _, r := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, strconv.Itoa(counts[r])+" "+r)
+	}
+	return "no worker may take it: " + strings.Join(all, ", ")
 }
 
 // needsSecrets says whether a definition refers to secrets.

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,6 +12,10 @@ import (
 
 // Commands are the last commands of all addresses.
 type Commands map[events.Address]events.CommandRecord
+
+// Lost are the incarnations of workers that are lost, and not written down as
+// lost so far.
+type Lost map[events.WorkerID]events.Incarnation
 
 // Decision is one thing that a plan wants done.
 //
@@ -58,16 +63,26 @@ const PlanActor = "system:plan"
 // is not wanted, is commanded to stop, and released after its owner said
 // stopped. Only then is it assigned anew, with the next epoch. An owner that
 // left, was lost, or joined with a new incarnation has nothing that runs: its
-// instances are released or lost at once. An update is settled when what replaces
+// instances are released or lost at once. A worker that turns out to be lost is
+// written down as such, and until that is in the history nothing else is decided
+// about it. An update is settled when what replaces
 // works wherever it is wanted.
 //
 // The history must be a whole prefix of the log, and commands at most older than
 // it: then no decision undoes one of a controller that has seen more.
-func Plan(v *View, commands Commands) []Decision {
+func Plan(v *View, commands Commands, lost Lost) []Decision {
+	decisions, _ := plan(v, commands, lost)
+	return decisions
+}
+
+// plan is Plan, and says why the instances wait that are wanted and have no
+// owner.
+func plan(v *View, commands Commands, lost Lost) ([]Decision, map[events.Chain]string) {
 	p := planner{
-		view: v, commands: commands,
-		load:  make(map[events.WorkerID]int),
-		holds: make(map[events.ServerID]map[events.WorkerID]int),
+		view: v, commands: commands, lost: lost,
+		load:    make(map[events.WorkerID]int),
+		holds:   make(map[events.ServerID]map[events.WorkerID]int),
+		waiting: make(map[events.Chain]string),
 	}
 	instances := make(map[events.ServerID][]*projections.Instance)
 	for i := range v.History.Instances() {
@@ -76,22 +91,32 @@ func Plan(v *View, commands Commands) []Decision {
 			p.take(i.Server, i.Worker, 1)
 		}
 	}
-	p.workers = slices.Collect(v.History.Workers())
+	for w := range v.History.Workers() {
+		if p.isLost(w) {
+			p.lose(w)
+		} else {
+			p.workers = append(p.workers, w)
+		}
+	}
 	for s := range v.History.Servers() {
 		p.server(s, instances[s.ID])
 	}
 	p.tidy()
-	return p.decisions
+	return p.decisions, p.waiting
 }
 
 type planner struct {
 	view     *View
 	commands Commands
-	workers  []*projections.Worker
+	lost     Lost
+	// workers are all but those that are being lost.
+	workers []*projections.Worker
 	// load counts the owned instances of a worker, holds those of one server.
 	load      map[events.WorkerID]int
 	holds     map[events.ServerID]map[events.WorkerID]int
 	decisions []Decision
+	// waiting are instances that nobody may take, with the reason.
+	waiting map[events.Chain]string
 }
 
 func (p *planner) take(s events.ServerID, w events.WorkerID, n int) {
@@ -117,6 +142,7 @@ func (p *planner) server(s *projections.Server, instances []*projections.Instanc
 		switch owner := p.owner(i); {
 		case owner == nil:
 			p.disown(s, i)
+		case p.isLost(owner):
 		case isWanted && (only == "" || only == i.Worker) && !owner.Draining && suits(s.Definition, owner):
 			p.run(s, i)
 		default:
@@ -127,6 +153,34 @@ func (p *planner) server(s *projections.Server, instances []*projections.Instanc
 		p.assign(s, n, missing[n])
 	}
 	p.settle(s, wanted, instances)
+}
+
+// isLost says whether a worker is lost and the history says otherwise.
+func (p *planner) isLost(w *projections.Worker) bool {
+	return w.Present() && p.lost[w.ID] == w.Incarnation
+}
+
+// lose writes down that a worker is lost. No event led to that.
+func (p *planner) lose(w *projections.Worker) {
+	p.decide(Append{
+		Event: events.Event{
+			Chain: events.WorkerChain(w.ID), Body: events.Lost{Worker: w.ID},
+			Actor: PlanActor, Reason: "its lease ended and was not renewed",
+		},
+		Tip: w.Tip,
+	})
+}
+
+// lead writes down that this controller leads, unless the history says so.
+func lead(v *View, self events.LedBy) []Decision {
+	l := v.History.Fleet().Leader
+	if self.Controller == "" || l != nil && l.Controller == self.Controller && l.Incarnation == self.Incarnation {
+		return nil
+	}
+	return []Decision{Append{
+		Event: events.Event{Chain: events.FleetChain(), Body: self, Actor: PlanActor},
+		Tip:   v.History.Tip(events.FleetChain()),
+	}}
 }
 
 // settle ends an update whose replacement works wherever it is wanted, which may
@@ -261,14 +315,21 @@ func (p *planner) order(s *projections.Server, i *projections.Instance, c *event
 // may take it.
 func (p *planner) assign(s *projections.Server, n events.InstanceID, only events.WorkerID) {
 	var fit []*projections.Worker
+	var reasons []string // of those that do not fit
 	for _, w := range p.workers {
-		full := w.Capacity > 0 && p.load[w.ID] >= w.Capacity
-		if w.Eligible() && !full && (only == "" || only == w.ID) && suits(s.Definition, w) {
+		if only != "" && only != w.ID {
+			continue
+		}
+		reason := cmp.Or(refuses(w, p.load[w.ID]), unsuitable(s.Definition, w))
+		if reason == "" {
 			fit = append(fit, w)
+		} else {
+			reasons = append(reasons, reason)
 		}
 	}
 	id, ok := Place(s.ID, n, fit, p.holds[s.ID])
 	if !ok {
+		p.waiting[events.InstanceChain(s.ID, n)] = nobody(reasons)
 		return
 	}
 	i, reason := p.view.History.Instance(s.ID, n), "placed"

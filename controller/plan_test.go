@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/toolfleet/toolfleet/controller/request"
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections"
 )
@@ -41,7 +42,13 @@ func show(decisions []Decision) (lines []string) {
 // expect compares the next plan, and carries it out.
 func (w *world) expect(want ...string) {
 	w.t.Helper()
-	decisions := Plan(w.view(w.end()), w.commands)
+	w.expectWith(nil, want...)
+}
+
+// expectWith is expect where workers turn out to be lost.
+func (w *world) expectWith(lost Lost, want ...string) {
+	w.t.Helper()
+	decisions := Plan(w.view(w.end()), w.commands, lost)
 	if diff := cmp.Diff(want, show(decisions)); diff != "" {
 		w.t.Fatalf("plan (-want +got):\n%s", diff)
 	}
@@ -192,6 +199,80 @@ func TestPlanGivesAHungInstanceToNobody(t *testing.T) {
 		Body: events.Failed{Failure: events.NewFailure(events.StopHung, events.PhaseStop, "")},
 	})
 	w.expect()
+	// Not even when a's lease has ended, before that is written down.
+	w.expectWith(Lost{"a": "a-1"}, "worker.a after 8: lost epoch 0 by ")
+	w.crash("a")
+	w.expect("instance.s.0 after 9: lost epoch 1 by id-10")
+	w.expect("instance.s.0 after 11: assigned epoch 2 to b (b-1) by id-1", "a/s/0 purged up to 2")
+}
+
+// A worker that joins again does not have the instance that hung in its former
+// life.
+func TestPlanAfterAHungInstanceIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.declare("s", command("x"))
+	w.join("a", events.Joined{})
+	w.settle()
+	w.must(events.Event{Chain: events.ServerChain("s"), Body: events.StopRequested{}})
+	w.expect("a/s/0 after 1: stopped epoch 1 generation 7 restart 0 for a-1 by id-7")
+	w.must(events.Event{
+		Chain: events.InstanceChain("s", "0"), Epoch: 1,
+		Body: events.Failed{Failure: events.NewFailure(events.StopHung, events.PhaseStop, "")},
+	})
+	w.expect()
+	w.join("a", events.Joined{})
+	w.expect("instance.s.0 after 8: lost epoch 1 by id-9")
+	w.expect("a/s/0 purged up to 2")
+	w.check()
+}
+
+// A worker that is lost is written down as such first. Until that is in the
+// history nothing is decided about it, and nothing is given to it; all else goes
+// on.
+func TestPlanOfALoss(t *testing.T) {
+	w := newWorld(t)
+	each := placed("x", events.Placement{Replicas: events.EachWorker})
+	w.join("a", events.Joined{})
+	w.declare("s", each)
+	w.settle()
+	w.crash("a")
+	w.declare("t", command("y")) // 7
+	lost := Lost{"a": "a-1"}
+	w.expectWith(lost, "worker.a after 1: lost epoch 0 by ")
+	w.expectWith(lost, "instance.s.a after 6: lost epoch 1 by id-8")
+	w.expectWith(lost, "a/s/a purged up to 1")
+	w.expectWith(lost)
+	w.join("a", events.Joined{}) // 10: another incarnation
+	w.expectWith(lost,
+		"instance.s.a after 9: assigned epoch 2 to a (a-2) by id-2",
+		"instance.t.0 after 0: assigned epoch 1 to a (a-2) by id-7")
+	w.settle()
+	w.check()
+	// One that left is not lost, whoever thinks so.
+	w.leave("a")
+	w.settle()
+	w.expectWith(Lost{"a": "a-2"})
+	// Nor is one that was never heard of.
+	w.expectWith(Lost{"b": "b-1", "c": ""})
+}
+
+// That a controller leads is written down once.
+func TestLead(t *testing.T) {
+	w := newWorld(t)
+	me := events.LedBy{Controller: "one", Incarnation: "one-1"}
+	if got := lead(w.view(w.end()), events.LedBy{}); got != nil {
+		t.Errorf("without a name: %v", show(got))
+	}
+	for _, next := range []events.LedBy{me, {Controller: "one", Incarnation: "one-2"}, {Controller: "two", Incarnation: "one-2"}, me} {
+		got := lead(w.view(w.end()), next)
+		if len(got) != 1 || got[0].(Append).Event.Body != next {
+			t.Fatalf("before %+v leads: %v", next, show(got))
+		}
+		w.carryOut(got)
+		if again := lead(w.view(w.end()), next); again != nil {
+			t.Errorf("while %+v leads: %v", next, show(again))
+		}
+	}
 }
 
 // A command for another incarnation is no command, whatever its epoch.
@@ -261,6 +342,51 @@ func TestPlanCountsAndPlaces(t *testing.T) {
 	}
 }
 
+// What nobody may take waits, with the reason.
+func TestPlanSaysWhyAnInstanceWaits(t *testing.T) {
+	w := newWorld(t)
+	expect := func(want map[string]string) {
+		t.Helper()
+		w.settle()
+		_, waiting := plan(w.view(w.end()), w.commands, nil)
+		got := make(map[string]string)
+		for chain, why := range waiting {
+			got[string(chain.Server())+"/"+string(chain.Instance())] = why
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("what waits (-want +got):\n%s", diff)
+		}
+	}
+	w.declare("s", placed("x", events.Placement{Labels: map[string]string{"zone": "1", "disk": "big"}}))
+	expect(map[string]string{"s/0": "no worker has joined"})
+	w.join("a", events.Joined{})
+	w.join("b", events.Joined{Labels: map[string]string{"disk": "big"}})
+	w.join("c", events.Joined{Capacity: 1, Labels: map[string]string{"disk": "big", "zone": "1"}})
+	w.declare("t", placed("x", events.Placement{Worker: "d"}))
+	w.declare("u", events.Definition{Command: "x", Env: map[string]string{"T": "${secret:u/env.T#1}"}})
+	expect(map[string]string{
+		"t/0": "no worker may take it: 1 full, 2 not d",
+		"u/0": "no worker may take it: 1 full, 2 without the fleet's identity for secrets",
+	})
+	w.leave("c") // which had s
+	expect(map[string]string{
+		"s/0": "no worker may take it: 1 left, 1 without label disk=big, 1 without label zone=1",
+		"t/0": "no worker may take it: 1 left, 2 not d",
+		"u/0": "no worker may take it: 1 left, 2 without the fleet's identity for secrets",
+	})
+	w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Cordoned{}})
+	w.must(events.Event{Chain: events.WorkerChain("b"), Body: events.Draining{}})
+	for _, id := range []string{"t", "u"} {
+		if _, err := w.ask(request.Request{Verb: request.Withdraw, Server: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(map[string]string{"s/0": "no worker may take it: 1 cordoned, 1 draining, 1 left"})
+	w.join("c", events.Joined{Labels: map[string]string{"disk": "big", "zone": "1"}})
+	expect(map[string]string{})
+	w.check()
+}
+
 // A cordoned worker keeps what it has, and gets nothing.
 func TestPlanLeavesACordonedWorkerAlone(t *testing.T) {
 	w := newWorld(t)
@@ -318,7 +444,7 @@ func TestPlansOfTwoControllers(t *testing.T) {
 	w.join("a", events.Joined{})
 	w.join("b", events.Joined{})
 	for range 4 {
-		one, other := Plan(w.view(w.end()), w.commands), Plan(w.view(w.end()), w.commands)
+		one, other := Plan(w.view(w.end()), w.commands, nil), Plan(w.view(w.end()), w.commands, nil)
 		w.carryOut(one)
 		w.carryOut(other)
 		w.workAll()
@@ -338,7 +464,7 @@ func TestPlanFromTheFirstEvents(t *testing.T) {
 	w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Draining{}})
 	w.settle()
 	for seq := range w.end() {
-		w.carryOut(Plan(w.view(seq), w.commands))
+		w.carryOut(Plan(w.view(seq), w.commands, nil))
 		w.check()
 	}
 }

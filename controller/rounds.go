@@ -23,6 +23,8 @@ type round struct {
 	// they turned out to be old. They are compared with the stream at compareAt.
 	commands  Commands
 	compareAt time.Time
+	// waiting are the instances that wait for a worker, with the reason.
+	waiting map[events.Chain]string
 }
 
 const (
@@ -54,12 +56,24 @@ func (c *controller) plan() {
 		return
 	}
 	c.dirty = false
-	decisions := Plan(&c.view, r.commands)
-	if len(decisions) == 0 {
+	decisions, waiting := plan(&c.view, r.commands, c.vigil.lost())
+	c.say(waiting)
+	if decisions = append(lead(&c.view, c.Self), decisions...); len(decisions) == 0 {
 		return
 	}
 	r.busy = true
 	c.effect(func(ctx context.Context) result { return c.carryOut(ctx, decisions) })
+}
+
+// say tells which instances wait for a worker, and why: each once, until that
+// changes.
+func (c *controller) say(waiting map[events.Chain]string) {
+	for chain, why := range waiting {
+		if c.round.waiting[chain] != why {
+			c.Logger.Info("an instance waits", "server", string(chain.Server()), "instance", string(chain.Instance()), "err", why)
+		}
+	}
+	c.round.waiting = waiting
 }
 
 func (c *controller) readCommands(ctx context.Context) result {

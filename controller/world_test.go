@@ -278,13 +278,13 @@ func (w *world) workAll() (any bool) {
 func (w *world) settle() {
 	w.t.Helper()
 	for range 50 {
-		decisions := Plan(w.view(w.end()), w.commands)
+		decisions := Plan(w.view(w.end()), w.commands, nil)
 		w.carryOut(decisions)
 		if !w.workAll() && len(decisions) == 0 {
 			return
 		}
 	}
-	w.t.Fatalf("no rest after 50 rounds; still planned: %v", Plan(w.view(w.end()), w.commands))
+	w.t.Fatalf("no rest after 50 rounds; still planned: %v", Plan(w.view(w.end()), w.commands, nil))
 }
 
 // check fails unless exactly what is wanted runs, wherever there is a worker for

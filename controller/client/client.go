@@ -19,7 +19,6 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json"
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
@@ -150,7 +149,7 @@ func (c *Client) ask(ctx context.Context, v request.Verb, id events.ServerID, d 
 		q.ID, q.Reason = o.ID, o.Reason
 	}
 	if q.ID == "" {
-		q.ID = events.RequestID(uuid.Must(uuid.NewV7()).String())
+		q.ID = newRequestID()
 	}
 	return c.Do(ctx, &q)
 }

@@ -102,7 +102,6 @@ func TestSyntaxErrorNamesThePlaceAndNotTheValue(t *testing.T) {
 		"no quotes":     {"{\"mcpServers\":\n{\"a\": {\"env\": {\"T\": " + canary + "}}}}", 2, 21, "without quotes"},
 		"escape":        {"{\"a\": \"\\q" + canary + "\"}", 1, 7, "without quotes"},
 		"cut off":       {"{\"mcpServers\": {\"a\": {\"command\": \"" + canary, 2, 1, "EOF"},
-		"empty":         {"", 2, 1, "EOF"},
 		"deep":          {"\n  " + strings.Repeat("[", 201), 2, 203, "nested"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,6 +130,8 @@ func TestSyntaxErrorNamesThePlaceAndNotTheValue(t *testing.T) {
 // case A9
 func TestShapes(t *testing.T) {
 	for text, want := range map[string]string{
+		``:                             "mcp.json: the file is empty",
+		"\ufeff \n":                    "the file is empty",
 		`[1]`:                          "no JSON object",
 		`{"mcpServers": []}`:           "an array",
 		`{"editor.fontSize": 12}`:      `no "mcpServers" in the file (it has: "editor.fontSize")`,
@@ -188,6 +189,8 @@ func TestReasonsAreJoined(t *testing.T) {
 		`{"command":"x","args":"` + canary + `"}`:                     {"args must be an array of strings"},
 		`{"command":"x","args":["a",1]}`:                              {"args.1 must be a string"},
 		`{"command":"x","timeout":"` + canary + `"}`:                  {"timeout must be a number of milliseconds"},
+		`{"command":"x","connectTimeoutMs":-1}`:                       {"connectTimeoutMs must be 0 or more milliseconds; 0 is no limit"},
+		`{"command":"x","tool_timeout_sec":1e12}`:                     {"tool_timeout_sec must be at most 100000000 seconds"},
 		`{"command":"x","timeout":1,"callTimeoutMs":2}`:               {"timeout and callTimeoutMs contradict"},
 		`{"command":"x","disabled":"yes","enabled":1}`:                {"disabled must be true or false", "enabled must be true or false"},
 		`{"command":"x","placement":{"replicas":0}}`:                  {"placement.replicas must be", "each"},

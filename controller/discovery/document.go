@@ -67,6 +67,10 @@ type document struct {
 
 func parseDocument(data []byte, path string) (*document, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, errors.WithHint(errors.WithStack(&ShapeError{Path: path, Message: "the file is empty"}),
+			`put servers into it, or at least: {"`+wrapperKey+`": {}}`)
+	}
 	// A comment on the last line needs its end.
 	data = append(bytes.Clone(data), '\n')
 	d := &document{path: path}

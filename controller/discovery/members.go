@@ -123,12 +123,19 @@ func texts(e *entry, name string, v hujson.Value) {
 func limit(of string, unit float64) member {
 	return func(e *entry, name string, v hujson.Value) {
 		lit, ok := v.Value.(hujson.Literal)
-		n, err := strconv.ParseFloat(string(lit), 64)
-		if !ok || lit.Kind() != '0' || err != nil || n < 0 || n*unit > maxLimit {
+		if !ok || lit.Kind() != '0' {
 			e.wrongType(pointer(name), v, "a number of "+unitName(unit)+", 0 for none")
 			return
 		}
-		e.take(of, name, strconv.AppendInt(nil, int64(math.Round(n*unit)), 10))
+		switch n, err := strconv.ParseFloat(string(lit), 64); {
+		case err == nil && n < 0:
+			e.invalid(pointer(name), name+" must be 0 or more "+unitName(unit)+"; 0 is no limit")
+		case err != nil || n*unit > maxLimit:
+			e.invalid(pointer(name), name+" must be at most "+strconv.FormatFloat(maxLimit/unit, 'f', 0, 64)+
+				" "+unitName(unit)+"; 0 is no limit")
+		default:
+			e.take(of, name, strconv.AppendInt(nil, int64(math.Round(n*unit)), 10))
+		}
 	}
 }
 
