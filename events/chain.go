@@ -146,6 +146,7 @@ const (
 	eventRoot   = "tf.evt."
 	commandRoot = "tf.cmd."
 	callRoot    = "tf.call."
+	logsRoot    = "tf.logs."
 )
 
 // EventPrefix is what every event subject of the fleet begins with:
@@ -185,4 +186,10 @@ func ParseCommandSubject(subject string) (FleetID, Address, error) {
 // a call can never reach an old one.
 func CallSubject(f FleetID, s ServerID, n InstanceID, e Epoch) string {
 	return callRoot + string(f) + "." + string(s) + "." + string(n) + "." + e.String()
+}
+
+// LogsSubject is where a worker answers requests for the logs of the instances
+// that it runs, or ran: tf.logs.<fleet>.<worker>.
+func LogsSubject(f FleetID, w WorkerID) string {
+	return logsRoot + string(f) + "." + string(w)
 }

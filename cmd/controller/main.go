@@ -1,7 +1,12 @@
 // Command controller is a fleet's control plane: it answers requests, plans
-// while it leads, and writes the views. Any number of controllers may run.
+// while it leads, and writes the views.
 //
 //	controller --server nats://nats:4222 --fleet default
+//
+// Any number of controllers may run, each with an id and a data folder of its
+// own. One leads; when it stops another one does at once, and when it dies,
+// within about 20 s. It declares workers lost whose leases ended; what they ran
+// is given to others.
 //
 // It finds the NATS servers as toolfleet does. Exit status: 0 stopped by a
 // signal, 1 failed, 2 wrong usage, 4 NATS not reached in time.
@@ -29,8 +34,15 @@ func main() {
 func newCommand() *cobra.Command {
 	d := &parts.Daemon{Role: "controller"}
 	cmd := &cobra.Command{
-		Use:           "controller",
-		Short:         "Decide what a fleet of MCP servers runs where",
+		Use:   "controller",
+		Short: "Decide what a fleet of MCP servers runs where",
+		Long: "Answers requests about a fleet's MCP servers, decides which worker runs what, and\n" +
+			"writes the views that sessions and commands read.\n\n" +
+			"Any number of controllers may run, each with an --id and a --data folder of its\n" +
+			"own. All of them answer; one leads. When it stops another one leads at once, and\n" +
+			"when it dies, within about 20 s; the same folder's next process takes over at\n" +
+			"once. A worker whose lease ended is declared lost, and what it ran is given to\n" +
+			"others.",
 		Version:       build.Version(),
 		Args:          exit.NoArguments,
 		SilenceErrors: true,

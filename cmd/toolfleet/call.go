@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/cockroachdb/errors"
 	"github.com/spf13/cobra"
 
+	"github.com/toolfleet/toolfleet/cmd/internal/arguments"
 	"github.com/toolfleet/toolfleet/cmd/internal/exit"
+	"github.com/toolfleet/toolfleet/cmd/internal/near"
 	"github.com/toolfleet/toolfleet/cmd/internal/show"
 	"github.com/toolfleet/toolfleet/session"
 )
@@ -16,75 +17,83 @@ import (
 func newCall() *cobra.Command {
 	var (
 		o       sessionFlags
-		output  format
 		timeout time.Duration
 	)
+	format := show.NewFormat(show.Text, show.JSON, show.YAML)
 	cmd := &cobra.Command{
-		Use:   "call TOOL [JSON]",
+		Use:   "call TOOL [JSON | NAME=TEXT | NAME:=JSON ...]",
 		Short: "Call a tool",
-		Long: "Calls a tool with arguments, a JSON object; \"-\" reads them from standard input.\n" +
-			"Writes the text of the result, or with -o json the whole result as the server\n" +
-			"sent it. The exit status is 5 if the tool reports an error.",
-		Example: `  toolfleet call example__convert_units '{"value": 3, "from": "mi", "to": "km"}'`,
-		Args:    exit.Arguments(1, 2),
+		Long: "Calls a tool with arguments: a JSON object, \"-\" to read that from standard input,\n" +
+			"or single arguments, as text or as JSON. They are checked against the tool's\n" +
+			"schema before anything is sent. Writes the text of the result, or with -o json\n" +
+			"the whole result as the server sent it. The exit status is 5 if the tool reports\n" +
+			"an error.",
+		Example: `  toolfleet call example__convert_units '{"value": 3, "from": "mi", "to": "km"}'` + "\n" +
+			`  toolfleet call example__convert_units value:=3 from=mi to=km`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Usagef("usage: %s", cmd.UseLine())
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			arguments, err := readArguments(cmd, args[1:])
+			given, err := arguments.Read(args[1:], cmd.InOrStdin())
 			if err != nil {
-				return err
+				return exit.With(exit.Usage, err)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()
-			s, closeSession, err := o.open(ctx, args[0])
+			r, err := o.call(ctx, cmd, args[0], given)
 			if err != nil {
 				return err
 			}
-			defer closeSession()
-			r, err := s.Call(ctx, args[0], arguments, nil)
-			if err != nil {
-				return explainCall(err)
+			if err := show.Result(cmd.OutOrStdout(), format, r); err != nil {
+				return err
 			}
-			return printResult(cmd, r, output)
+			if r.IsError {
+				return exit.With(exit.ToolError, errors.New("the tool reported an error"))
+			}
+			return nil
 		},
 	}
 	o.register(cmd.Flags())
-	output.register(cmd.Flags())
+	format.Register(cmd.Flags())
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long the call may take, with the wait for its server")
 	return cmd
 }
 
-func readArguments(cmd *cobra.Command, args []string) ([]byte, error) {
-	switch {
-	case len(args) == 0:
-		return []byte("{}"), nil
-	case args[0] == "-":
-		data, err := io.ReadAll(cmd.InOrStdin())
-		return data, errors.Wrap(err, "read the arguments from standard input")
-	default:
-		return []byte(args[0]), nil
+// call opens a session, checks the arguments and makes the call.
+func (o *sessionFlags) call(ctx context.Context, cmd *cobra.Command, name string, given []byte) (*session.Result, error) {
+	s, closeSession, err := o.open(ctx, name)
+	if err != nil {
+		return nil, err
 	}
+	defer closeSession()
+	tools, _ := s.Tools()
+	for i := range tools {
+		if t := &tools[i]; t.Name == name {
+			if err := arguments.Check(t.InputSchema, given); err != nil {
+				return nil, exit.With(exit.Usage, errors.WithHint(errors.Wrapf(err, "arguments of %s", name),
+					"see its schema: toolfleet tools "+string(t.Server)+" -o yaml; numbers and the like are written NAME:=JSON"))
+			}
+		}
+	}
+	r, err := s.Call(ctx, name, given, nil)
+	if errors.Is(err, session.ErrUnknownTool) {
+		o.warnOfMissing(cmd, s)
+		return nil, exit.With(exit.NotFound, meant(err, name, tools))
+	}
+	return r, err
 }
 
-func explainCall(err error) error {
-	switch {
-	case errors.Is(err, session.ErrUnknownTool):
-		return exit.With(exit.NotFound, errors.WithHint(err, "list the tools: toolfleet tools"))
-	case errors.Is(err, session.ErrInvalidArguments):
-		return exit.With(exit.Usage, err)
-	default:
-		return err
+// meant adds the tools that an unknown name may have meant.
+func meant(err error, name string, tools []session.Tool) error {
+	var names []string
+	for i := range tools {
+		names = append(names, tools[i].Name)
 	}
-}
-
-func printResult(cmd *cobra.Command, r *session.Result, output format) error {
-	write := show.Result
-	if output.json {
-		write = show.ResultJSON
+	for _, n := range near.Names(name, names) {
+		err = errors.WithHintf(err, "did you mean %s?", n)
 	}
-	if err := write(cmd.OutOrStdout(), r); err != nil {
-		return err
-	}
-	if r.IsError {
-		return exit.With(exit.ToolError, errors.New("the tool reported an error"))
-	}
-	return nil
+	return errors.WithHint(err, "list the tools: toolfleet tools")
 }

@@ -15,8 +15,23 @@ func newRoot() *cobra.Command {
 		Args:          exit.NoArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(exit.FlagError)
-	root.AddCommand(newUp(), newTools(), newCall(), newGet(), newEvents(), newVersion(), newExampleServer())
+	for _, g := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Run a fleet on this host:", []*cobra.Command{newUp(), newDown()}},
+		{"Use tools:", []*cobra.Command{newTools(), newCall()}},
+		{"Change servers:", append([]*cobra.Command{newApply()}, newChanges()...)},
+		{"See what is:", []*cobra.Command{newStatus(), newGet(), newDescribe(), newEvents(), newLogs(), newWatch(), newWait()}},
+		{"Look for what is wrong:", []*cobra.Command{newDoctor(), newExplain(), newRebuild()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.title
+			root.AddCommand(c)
+		}
+	}
+	root.AddCommand(newVersion(), newExampleServer())
 	return root
 }

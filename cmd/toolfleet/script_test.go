@@ -6,10 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -34,14 +36,21 @@ func buildAndRun(m *testing.M) int {
 }
 
 func TestScripts(t *testing.T) {
+	page, err := filepath.Abs(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			state := filepath.Join(e.WorkDir, "state")
 			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 			e.Setenv("STATE", state)
+			e.Setenv("README", page)
 			e.Setenv("XDG_STATE_HOME", state)
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
+			e.Setenv("HOME", e.WorkDir)
+			e.Defer(func() { stopWhatRuns(state) })
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -51,8 +60,32 @@ func TestScripts(t *testing.T) {
 			"settled":    settled,
 			"joined":     joined,
 			"attach":     attach,
+			"plain-nats": plainNATS,
+			"readme":     readme,
 		},
 	})
+}
+
+// stopWhatRuns ends what a script left behind in the background.
+func stopWhatRuns(state string) {
+	records, _ := filepath.Glob(filepath.Join(state, "toolfleet", "*", "up.json"))
+	for _, record := range records {
+		cmd := exec.Command(filepath.Join(bin, "toolfleet"), "down", "--fleet", filepath.Base(filepath.Dir(record)))
+		cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+state)
+		_ = cmd.Run() // of the scripts that failed there may be nothing left
+	}
+}
+
+// plainNATS starts a NATS server without JetStream for the rest of the script.
+func plainNATS(ts *testscript.TestScript, _ bool, _ []string) {
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
+	ts.Check(err)
+	ns.Start()
+	ts.Defer(ns.Shutdown)
+	if !ns.ReadyForConnections(within) {
+		ts.Fatalf("NATS does not start")
+	}
+	ts.Setenv("PLAIN", ns.ClientURL())
 }
 
 // status runs a command and checks its exit status: status 2 toolfleet fly.
@@ -98,6 +131,7 @@ func attach(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 	ts.Check(json.Unmarshal(data, &record))
 	ts.Setenv("TOOLFLEET_SERVER", record.URL)
+	ts.Setenv("LISTEN", record.URL[strings.LastIndex(record.URL, "@")+1:])
 }
 
 // listed waits until a tool is in the list: listed NAME.

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/errors"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/toolfleet/toolfleet/cmd/internal/attach"
@@ -20,26 +22,36 @@ type sessionFlags struct {
 
 func (o *sessionFlags) register(flags *pflag.FlagSet) {
 	o.Flags.Register(flags)
-	flags.StringVar(&o.project, "project", "", "label of the project whose servers are wanted besides the fleet's")
+	flags.StringVar(&o.project, "project", "", "`label` of the project whose servers are wanted besides the fleet's")
 	flags.DurationVar(&o.startupWait, "startup-wait", 10*time.Second, "how long to wait for servers whose tools are not known yet")
 }
 
 // open opens a session, for certain tools or for all. The caller closes it.
 func (o *sessionFlags) open(ctx context.Context, tools ...string) (s *session.Session, closeSession func(), err error) {
-	fleet, err := o.FleetID()
+	f, err := attachTo(ctx, &o.Flags)
 	if err != nil {
 		return nil, nil, err
 	}
-	nc, err := o.Connect(ctx, "toolfleet", nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err = session.Open(ctx, nc, &session.Options{
-		Fleet: fleet, Project: o.project, StartupWait: o.startupWait, Need: tools,
+	s, err = session.Open(ctx, f.nc, &session.Options{
+		Fleet: f.id, Project: o.project, StartupWait: o.startupWait, Need: tools,
 	})
 	if err != nil {
-		nc.Close()
+		f.close()
 		return nil, nil, errors.Wrap(err, "open a session")
 	}
-	return s, func() { s.Close(); nc.Close() }, nil
+	return s, func() { s.Close(); f.close() }, nil
+}
+
+// warnOfMissing names, on standard error, the servers whose tools did not come in
+// time.
+func (o *sessionFlags) warnOfMissing(cmd *cobra.Command, s *session.Session) {
+	pending := s.Pending()
+	if len(pending) == 0 {
+		return
+	}
+	names := make([]string, 0, len(pending))
+	for _, id := range pending {
+		names = append(names, string(id))
+	}
+	cmd.PrintErrf("still starting after %v, their tools are missing: %s\n", o.startupWait, strings.Join(names, ", "))
 }

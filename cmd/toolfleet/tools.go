@@ -1,55 +1,62 @@
 package main
 
 import (
-	"strings"
-	"time"
+	"slices"
 
-	"github.com/cockroachdb/errors"
 	"github.com/spf13/cobra"
 
-	"github.com/toolfleet/toolfleet/cmd/internal/exit"
 	"github.com/toolfleet/toolfleet/cmd/internal/show"
-	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/projections"
+	"github.com/toolfleet/toolfleet/session"
 )
 
 func newTools() *cobra.Command {
 	var (
-		o      sessionFlags
-		output format
+		o     sessionFlags
+		watch bool
 	)
+	format := show.NewFormat()
 	cmd := &cobra.Command{
-		Use:   "tools",
+		Use:   "tools [SERVER...]",
 		Short: "List the fleet's tools",
-		Long: "Lists the tools that an agent's session would offer, sorted by name. Waits for\n" +
-			"servers that are starting and whose tools are not known yet.",
-		Args: exit.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Long: "Lists the tools that an agent's session would offer, sorted by name: those of all\n" +
+			"servers, or of some. Waits for servers that are starting and whose tools are not\n" +
+			"known yet.",
+		RunE: func(cmd *cobra.Command, servers []string) error {
+			if watch {
+				return o.watchTools(cmd, format, servers)
+			}
 			s, closeSession, err := o.open(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer closeSession()
-			tools, _ := s.Tools()
-			warnOfMissing(cmd, s.Pending(), o.startupWait)
-			if output.json {
-				return show.ToolsJSON(cmd.OutOrStdout(), tools)
+			if err := seesAll(s, servers); err != nil {
+				return err
 			}
-			return show.Tools(cmd.OutOrStdout(), tools)
+			o.warnOfMissing(cmd, s)
+			return show.Tools.Write(cmd.OutOrStdout(), format, toolsOf(s, servers))
 		},
 	}
 	o.register(cmd.Flags())
-	output.register(cmd.Flags())
+	format.Register(cmd.Flags())
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with what changes")
 	return cmd
 }
 
-// warnOfMissing names the servers whose tools did not come in time.
-func warnOfMissing(cmd *cobra.Command, pending []events.ServerID, waited time.Duration) {
-	if len(pending) == 0 {
-		return
+// seesAll returns an error for the first of the servers that a session does not
+// see.
+func seesAll(s *session.Session, servers []string) error {
+	var all []string
+	for _, n := range s.Status().Servers {
+		if n.State != projections.Withdrawn {
+			all = append(all, string(n.ID))
+		}
 	}
-	names := make([]string, 0, len(pending))
-	for _, id := range pending {
-		names = append(names, string(id))
+	for _, id := range servers {
+		if !slices.Contains(all, id) {
+			return unknown("server", id, all)
+		}
 	}
-	cmd.PrintErrln(errors.Newf("still starting after %v, their tools are missing: %s", waited, strings.Join(names, ", ")))
+	return nil
 }

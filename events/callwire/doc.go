@@ -38,6 +38,15 @@
 //	tf-frame      cancel or keepalive
 //	tf-call       id of the call
 //
+// # Logs
+//
+// A worker answers requests for the logs of its instances at [events.LogsSubject],
+// in the same form: the tool is [LogsTool], the arguments are a [LogsRequest], the
+// bodies of log frames hold lines ([DecodeLogLines]), and the result is a
+// [LogsResult].
+//
+// # Text
+//
 // Text in tf-call, tf-tool and tf-actor is percent-encoded as in events (see
 // [events.EscapeHeader]).
 //

@@ -18,7 +18,7 @@ const (
 	Accepted FrameKind = "accepted"
 	// Progress holds the parameters of an MCP progress notification.
 	Progress FrameKind = "progress"
-	// Log holds the parameters of an MCP log notification.
+	// Log holds the parameters of an MCP log notification, or lines of a log.
 	Log FrameKind = "log"
 	// Result ends the call with the raw JSON of its MCP result.
 	Result FrameKind = "result"

@@ -6,14 +6,21 @@
 //	--server                 the flag
 //	--context                a context of the nats command line
 //	TOOLFLEET_SERVER         the environment
+//	TOOLFLEET_CONTEXT        likewise
 //	NATS_URL                 likewise
+//	NATS_CONTEXT             likewise
+//	the selected context     of the nats command line
 //	a running toolfleet up   of the same fleet, by its record in the state folder
 //
-// --creds names a file of NATS credentials for any of them.
+// --creds, or TOOLFLEET_CREDS, names a file of NATS credentials for any of them,
+// and --fleet, or TOOLFLEET_FLEET, the fleet.
 package attach
 
 import (
+	"cmp"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/cockroachdb/errors"
 	"github.com/spf13/pflag"
@@ -32,16 +39,30 @@ type Flags struct {
 
 // Register adds the flags to a command's.
 func (f *Flags) Register(flags *pflag.FlagSet) {
-	flags.StringVarP(&f.Server, "server", "s", "", "URL of the NATS servers (default: TOOLFLEET_SERVER, NATS_URL, or a running toolfleet up)")
-	flags.StringVar(&f.Context, "context", "", "context of the nats command line to connect with")
-	flags.StringVar(&f.Creds, "creds", "", "file with NATS credentials")
-	flags.StringVar(&f.Fleet, "fleet", string(events.DefaultFleet), "name of the fleet")
+	flags.StringVarP(&f.Server, "server", "s", "", "`URL` of the NATS servers (default: TOOLFLEET_SERVER, NATS_URL, a NATS context, or a running toolfleet up)")
+	flags.StringVar(&f.Context, "context", "", "`name` of a context of the nats command line to connect with")
+	flags.StringVar(&f.Creds, "creds", os.Getenv("TOOLFLEET_CREDS"), "`file` with NATS credentials")
+	f.RegisterFleet(flags)
+}
+
+// RegisterFleet adds only the flag that says which fleet is meant.
+func (f *Flags) RegisterFleet(flags *pflag.FlagSet) {
+	flags.StringVar(&f.Fleet, "fleet", cmp.Or(os.Getenv("TOOLFLEET_FLEET"), string(events.DefaultFleet)), "`name` of the fleet")
 }
 
 // FleetID returns the fleet that is meant.
 func (f *Flags) FleetID() (events.FleetID, error) {
 	id, err := events.ParseFleetID(f.Fleet)
 	return id, exit.With(exit.Usage, errors.Wrap(err, "--fleet"))
+}
+
+// Flag is what other commands need to be about the same fleet, such as
+// " --fleet b"; nothing for the default.
+func (f *Flags) Flag() string {
+	if f.Fleet == string(events.DefaultFleet) {
+		return ""
+	}
+	return " --fleet " + f.Fleet
 }
 
 // Place is where a fleet's NATS servers are.
@@ -59,6 +80,21 @@ type Place struct {
 // fromRunning is the source of a place found in a running toolfleet up.
 const fromRunning = "the running toolfleet up"
 
+// Local returns the record of the toolfleet up that the place is of, if it is of
+// one of this host.
+func (f *Flags) Local() (Running, bool) {
+	place, err := f.Find()
+	if err != nil || place.From != fromRunning {
+		return Running{}, false
+	}
+	folder, err := StateFolder(events.FleetID(f.Fleet))
+	if err != nil {
+		return Running{}, false
+	}
+	r, err := folder.Running()
+	return r, err == nil
+}
+
 // ErrNowhere marks the error of [Flags.Find] when nothing names a place.
 var ErrNowhere = errors.New("no fleet to connect to")
 
@@ -72,16 +108,41 @@ func (f *Flags) Find() (Place, error) {
 		p.URL, p.From = f.Server, "--server"
 	case f.Context != "":
 		p.Context, p.From = f.Context, "--context"
+	case p.fromEnvironment(), p.fromSelection():
 	default:
-		for _, name := range []string{"TOOLFLEET_SERVER", "NATS_URL"} {
-			if p.URL = os.Getenv(name); p.URL != "" {
-				p.From = name
-				return p, nil
-			}
-		}
 		return f.running(p)
 	}
 	return p, nil
+}
+
+func (p *Place) fromEnvironment() bool {
+	for _, v := range []struct {
+		name string
+		to   *string
+	}{
+		{"TOOLFLEET_SERVER", &p.URL}, {"TOOLFLEET_CONTEXT", &p.Context}, {"NATS_URL", &p.URL}, {"NATS_CONTEXT", &p.Context},
+	} {
+		if *v.to = os.Getenv(v.name); *v.to != "" {
+			p.From = v.name
+			return true
+		}
+	}
+	return false
+}
+
+// fromSelection takes the context that is selected for the nats command line, if
+// one is.
+func (p *Place) fromSelection() bool {
+	config, err := os.UserConfigDir()
+	if xdg := os.Getenv("XDG_CONFIG_HOME"); xdg != "" {
+		config, err = xdg, nil // as that program has it on every system
+	}
+	if err != nil {
+		return false
+	}
+	name, err := os.ReadFile(filepath.Join(config, "nats", "context.txt"))
+	p.Context, p.From = strings.TrimSpace(string(name)), "the selected NATS context"
+	return err == nil && p.Context != ""
 }
 
 func (f *Flags) running(p Place) (Place, error) {
@@ -99,6 +160,6 @@ func (f *Flags) running(p Place) (Place, error) {
 			errors.Newf("no fleet to connect to: no toolfleet up is running for fleet %s", fleet), ErrNowhere),
 			"start one with: toolfleet up --example, or name your NATS servers with --server")
 	}
-	p.URL, p.From = r.URL, fromRunning
+	p.URL, p.Context, p.From = r.URL, "", fromRunning
 	return p, err
 }

@@ -48,6 +48,27 @@ func TestFind(t *testing.T) {
 			"nats://d",
 			attach.Place{URL: "nats://c", From: "NATS_URL"},
 		},
+		{
+			"a context of ours before all of NATS",
+			attach.Flags{},
+			map[string]string{"TOOLFLEET_CONTEXT": "prod", "NATS_URL": "nats://c", "selected": "dev"},
+			"nats://d",
+			attach.Place{Context: "prod", From: "TOOLFLEET_CONTEXT"},
+		},
+		{
+			"a context of NATS before the selected one",
+			attach.Flags{},
+			map[string]string{"NATS_CONTEXT": "prod", "selected": "dev"},
+			"nats://d",
+			attach.Place{Context: "prod", From: "NATS_CONTEXT"},
+		},
+		{
+			"the selected context before a running fleet",
+			attach.Flags{},
+			map[string]string{"selected": "dev"},
+			"nats://d",
+			attach.Place{Context: "dev", From: "the selected NATS context"},
+		},
 		{"a running fleet", attach.Flags{}, nil, "nats://d", attach.Place{URL: "nats://d", From: "the running toolfleet up"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -120,8 +141,15 @@ func home(t *testing.T, env map[string]string) (dir string) {
 	dir = t.TempDir()
 	t.Setenv("HOME", dir)
 	t.Setenv("XDG_STATE_HOME", filepath.Join(dir, "state"))
-	for _, name := range []string{"TOOLFLEET_SERVER", "NATS_URL"} {
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(dir, "config"))
+	for _, name := range []string{"TOOLFLEET_SERVER", "TOOLFLEET_CONTEXT", "NATS_URL", "NATS_CONTEXT"} {
 		t.Setenv(name, env[name])
+	}
+	if env["selected"] != "" {
+		nats := filepath.Join(dir, "config", "nats")
+		if err := errors.Join(os.MkdirAll(nats, 0o700), os.WriteFile(filepath.Join(nats, "context.txt"), []byte(env["selected"]+"\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
@@ -132,13 +160,13 @@ func record(t *testing.T, url string) attach.Folder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := attach.Running{URL: url, PID: 1, Since: time.Unix(1, 0).UTC()}
+	r := attach.Running{URL: url, Addresses: []string{url}, TokenFile: "t", PID: 1, Since: time.Unix(1, 0).UTC()}
 	if err := errors.Join(os.MkdirAll(string(folder), 0o700), folder.Record(r)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := folder.Running()
-	if err != nil || got != r {
-		t.Fatalf("recorded %v, read %v, %v", r, got, err)
+	if diff := cmp.Diff(r, got); err != nil || diff != "" {
+		t.Fatalf("read %v (-want +got):\n%s", err, diff)
 	}
 	return folder
 }

@@ -32,10 +32,15 @@ func StateFolder(fleet events.FleetID) (Folder, error) {
 
 // Running is the record of a running toolfleet up.
 type Running struct {
-	// URL of its NATS server.
-	URL   string    `json:"url"`
-	PID   int       `json:"pid"`
-	Since time.Time `json:"since"`
+	// URL of its NATS server, with the token.
+	URL string `json:"url"`
+	// Addresses are its URLs without the token, and TokenFile holds that.
+	Addresses []string `json:"addresses"`
+	TokenFile string   `json:"tokenFile"`
+	// Durability of what it acknowledges.
+	Durability string    `json:"durability"`
+	PID        int       `json:"pid"`
+	Since      time.Time `json:"since"`
 }
 
 func (f Folder) record() string { return filepath.Join(string(f), "up.json") }

@@ -13,8 +13,11 @@ import (
 	"io"
 
 	"github.com/cockroachdb/errors"
+	"github.com/go-json-experiment/json"
 	"github.com/mark3labs/mcp-go/mcp"
 	"github.com/mark3labs/mcp-go/server"
+
+	"github.com/toolfleet/toolfleet/cmd/internal/arguments"
 )
 
 // Name is what the server calls itself.
@@ -40,12 +43,13 @@ func listen(ctx context.Context, s *server.MCPServer, in io.Reader, out io.Write
 }
 
 func newServer(version string) *server.MCPServer {
-	s := server.NewMCPServer(Name, version,
+	var s *server.MCPServer
+	s = server.NewMCPServer(Name, version,
 		server.WithInstructions("Small tools that work offline: text, time, JSON, units, chance."),
 		server.WithToolCapabilities(true),
 		server.WithResourceCapabilities(false, false),
 		server.WithPromptCapabilities(false),
-		server.WithInputSchemaValidation(),
+		server.WithToolHandlerMiddleware(func(next server.ToolHandlerFunc) server.ToolHandlerFunc { return checked(s, next) }),
 		server.WithStrictInputSchemaDefault(),
 		server.WithRecovery(),
 	)
@@ -58,6 +62,34 @@ func newServer(version string) *server.MCPServer {
 		mcp.WithPromptDescription("Ask for a review of a text, with its figures from text_stats."),
 		mcp.WithArgument("text", mcp.ArgumentDescription("The text to review."), mcp.RequiredArgument())), reviewText)
 	return s
+}
+
+// checked answers calls whose arguments are not as the tool's schema wants them
+// with what is wrong, in words.
+func checked(s *server.MCPServer, next server.ToolHandlerFunc) server.ToolHandlerFunc {
+	return func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		if tool := s.GetTool(r.Params.Name); tool != nil {
+			if err := check(&tool.Tool, r.GetRawArguments()); err != nil {
+				return mcp.NewToolResultErrorf("arguments of %s: %v", r.Params.Name, err), nil
+			}
+		}
+		return next(ctx, r)
+	}
+}
+
+func check(tool *mcp.Tool, given any) error {
+	if given == nil {
+		given = map[string]any{}
+	}
+	schema, err := json.Marshal(&tool.InputSchema)
+	if err != nil {
+		return err // unreachable unless a tool's schema is no JSON
+	}
+	args, err := json.Marshal(given)
+	if err != nil {
+		return err // unreachable: they came as JSON
+	}
+	return arguments.Check(schema, args)
 }
 
 // reads returns a tool that changes nothing: answer gets the arguments and its

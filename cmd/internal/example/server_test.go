@@ -142,8 +142,11 @@ func TestTools(t *testing.T) {
 func TestToolErrors(t *testing.T) {
 	c := converse(t)
 	for _, tt := range []struct{ tool, arguments, want string }{
-		{"text_stats", `{}`, "text"},
-		{"text_stats", `{"text":"a","more":1}`, "more"},
+		{"text_stats", `{}`, "arguments of text_stats: text is missing"},
+		{"text_stats", `{"x":1}`, "arguments of text_stats: text is missing; x is no argument of this tool"},
+		{"text_stats", `{"text":"a","more":1}`, "more is no argument of this tool"},
+		{"random_uuid", `{"count":"7"}`, "count must be a whole number, not a string"},
+		{"random_choice", `{"items":["a",7]}`, "items[1] must be a string"},
 		{"time_in_zone", `{"zone":"Mars/Base"}`, `unknown time zone "Mars/Base"`},
 		{"time_in_zone", `{"zone":"UTC","at":"noon"}`, "RFC 3339"},
 		{"format_json", `{"json":"{"}`, "not JSON"},

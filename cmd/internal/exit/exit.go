@@ -43,6 +43,14 @@ func Usagef(format string, args ...any) error {
 	return With(Usage, errors.Newf(format, args...))
 }
 
+// Told returns an error with a status that was told to people already: it is not
+// printed again.
+func Told(status Status) error {
+	return &statusError{errors.Mark(errors.Newf("exit status %d", status), errTold), status}
+}
+
+var errTold = errors.New("told already")
+
 // Of returns the status of an error: its own, [TimedOut] if a time limit ended
 // it, or [Failed].
 func Of(err error) Status {
@@ -60,9 +68,10 @@ func Of(err error) Status {
 }
 
 // Print writes an error for people: what went wrong, then each way out that is
-// known, one a line. An error with the status [ToolError] is not written.
+// known, one a line. An error with the status [ToolError], or one of [Told], is
+// not written.
 func Print(w io.Writer, program string, err error) {
-	if err == nil || Of(err) == ToolError {
+	if err == nil || Of(err) == ToolError || errors.Is(err, errTold) {
 		return
 	}
 	fmt.Fprintf(w, "%s: %v\n", program, err)

@@ -24,6 +24,7 @@ func TestOf(t *testing.T) {
 		{"time limit", errors.Wrap(context.DeadlineExceeded, "call"), exit.TimedOut},
 		{"own status before time limit", exit.With(exit.ToolError, context.DeadlineExceeded), exit.ToolError},
 		{"interrupted", context.Canceled, exit.Failed},
+		{"told", exit.Told(exit.NotFound), exit.NotFound},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := exit.Of(tt.err); got != tt.want {
@@ -49,6 +50,7 @@ func TestPrint(t *testing.T) {
 			"toolfleet: nothing is running\n  start it: toolfleet up\n",
 		},
 		{exit.With(exit.ToolError, errors.New("the tool said no")), ""},
+		{exit.Told(exit.NotFound), ""},
 		{nil, ""},
 	} {
 		var b strings.Builder

@@ -3,6 +3,9 @@ package local
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -17,15 +20,12 @@ import (
 // announce declares the servers, records where the fleet is, and shows what
 // becomes of the servers until the context ends.
 func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
-	out := show.Terminal(f.Out)
-	for _, note := range f.Servers.notes {
-		fmt.Fprintln(out, note)
-	}
+	defer fmt.Fprintln(f.Err, "stopping everything, servers first")
 	last, err := f.declare(ctx)
 	if err != nil {
 		return err
 	}
-	r, err := kvview.Open(ctx, f.controller.Conn(), f.Fleet, &kvview.ReaderOptions{Logger: f.Logger})
+	r, err := kvview.Open(ctx, f.controller.Conn(), f.Fleet, &kvview.ReaderOptions{Logger: f.logger})
 	if err != nil {
 		return err
 	}
@@ -52,44 +52,57 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 	if err := f.record(folder); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "fleet %s is up on %s (durability: %s)\n", f.Fleet, f.nats.URL(), f.NATS.Durability)
-	fmt.Fprintf(out, "%d servers: %s\n", len(f.Servers.entries), f.Servers.names())
-	fmt.Fprintf(out, "use it from another terminal: toolfleet tools%s\n", f.flag())
-	fmt.Fprintln(out, "stop it with Ctrl-C")
+	f.greet(show.Terminal(f.Out))
 	f.watch(ctx, r)
 	return nil
 }
 
-// flag is what other commands need to find a fleet that is not the default.
-func (f *fleet) flag() string {
-	if f.Fleet == events.DefaultFleet {
-		return ""
-	}
-	return " --fleet " + string(f.Fleet)
+// greet says where the fleet is and what it has.
+func (f *fleet) greet(out io.Writer) {
+	fmt.Fprintf(out, "fleet %s is up on %s (durability: %s)\n", f.Fleet, strings.Join(f.nats.Addresses, ", "), f.NATS.Durability)
+	fmt.Fprintf(out, "other clients present the token in %s\n", f.nats.TokenFile)
+	names, flag := f.names(), (&attach.Flags{Fleet: string(f.Fleet)}).Flag()
+	fmt.Fprintf(out, "%s: %s\n", show.Count(len(names), "server"), strings.Join(names, ", "))
+	fmt.Fprintf(out, "use it from another terminal: toolfleet tools%s\n", flag)
+	fmt.Fprintf(out, "stop it with Ctrl-C, or toolfleet down%s\n", flag)
 }
 
-// watch writes a line for each server that came into a new state, until the
-// context ends. States that only lead to another one are passed over.
+// watch shows what becomes of the servers until the context ends: on a terminal a
+// table until all have come to something, and else a line for each that came
+// into a new state. States that only lead to another one are passed over there.
 func (f *fleet) watch(ctx context.Context, r *kvview.Reader) {
 	changes := r.Changes()
 	defer r.Forget(changes)
 	written := make(map[events.ServerID]string)
+	starting := f.live != nil
 	for {
+		servers := show.ReadServers(r)
+		draw := starting
+		if starting {
+			f.live.Draw(show.Servers.Lines(f.Out, servers))
+			if starting = slices.ContainsFunc(servers, waited); !starting {
+				f.live.Leave()
+			}
+		}
+		for i := range servers {
+			s := &servers[i]
+			if line := show.ServerLine(s); stays(s.State) && written[s.ID] != line {
+				written[s.ID] = line
+				if !draw {
+					fmt.Fprintf(f.Out, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
+				}
+			}
+		}
 		select {
 		case <-changes:
 		case <-ctx.Done():
 			return
 		}
-		servers := show.ReadServers(r)
-		for i := range servers {
-			s := &servers[i]
-			if line := show.ServerLine(s); stays(s.State) && written[s.ID] != line {
-				written[s.ID] = line
-				fmt.Fprintf(f.Out, "%s  %s\n", time.Now().Format(time.TimeOnly), line)
-			}
-		}
 	}
 }
+
+// waited says whether a server has not come to anything yet.
+func waited(s projections.Status) bool { return !stays(s.State) }
 
 // stays says whether a state is one that a server may be in for long.
 func stays(s projections.State) bool {

@@ -15,6 +15,7 @@ package local
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -24,7 +25,9 @@ import (
 	"github.com/cockroachdb/errors"
 
 	"github.com/toolfleet/toolfleet/cmd/internal/attach"
+	"github.com/toolfleet/toolfleet/cmd/internal/files"
 	"github.com/toolfleet/toolfleet/cmd/internal/parts"
+	"github.com/toolfleet/toolfleet/cmd/internal/show"
 	"github.com/toolfleet/toolfleet/cmd/internal/supervise"
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/jetlog"
@@ -34,15 +37,14 @@ import (
 type Options struct {
 	Fleet events.FleetID
 	// Servers to declare.
-	Servers Servers
+	Servers []files.Servers
 	// Data is the host's folder. Default the fleet's state folder.
 	Data string
 	// NATS says how the embedded server listens and stores.
 	NATS parts.EmbeddedOptions
-	// Out is where people read what happens.
-	Out io.Writer
-	// Logger of what is not an event; needed.
-	Logger *slog.Logger
+	// Out is where people read where the fleet is and what became of servers, Err
+	// where they read notes and progress.
+	Out, Err io.Writer
 }
 
 const (
@@ -64,14 +66,18 @@ func Run(ctx context.Context, o *Options) (err error) {
 	}
 	lock, err := jetlog.LockFolder(string(folder))
 	if errors.Is(err, jetlog.ErrFolderLocked) {
-		err = errors.WithHint(errors.Wrapf(err, "fleet %s runs already", o.Fleet),
-			"stop it with Ctrl-C where it runs, or run another fleet: --fleet NAME")
+		return runsAlready(o.Fleet, folder)
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.CombineErrors(err, lock.Close()) }()
-	h := &parts.Host{ID: parts.DefaultID(), Data: o.Data, Logger: o.Logger}
+	if err := folder.Forget(); err != nil { // that of one that was killed
+		return err
+	}
+	live := show.NewLive(o.Out)
+	o.Err = live.Above(o.Err)
+	h := &parts.Host{ID: parts.DefaultID(), Data: o.Data, Logger: parts.NewLogger(o.Err, slog.LevelWarn)}
 	if h.Data == "" {
 		h.Data = string(folder)
 	} else if h.Data, err = filepath.Abs(h.Data); err != nil {
@@ -85,10 +91,12 @@ func Run(ctx context.Context, o *Options) (err error) {
 	f, err := start(ctx, o, h)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
-			return nil // stopped before it was up
+			fmt.Fprintln(o.Err, "stopped before it was up")
+			return nil
 		}
 		return err
 	}
+	f.live = live
 	defer func() { err = errors.CombineErrors(err, folder.Forget()) }()
 	all := []supervise.Part{parts.Running(f.nats), parts.Connected(f.worker), parts.Connected(f.controller)}
 	all = append(all, parts.ControlPlane(f.controller, h)...)
@@ -97,14 +105,29 @@ func Run(ctx context.Context, o *Options) (err error) {
 		supervise.Part{Name: "announcer", StopWithin: announcerStops, Run: func(ctx context.Context) error {
 			return f.announce(ctx, folder)
 		}})
-	return supervise.Run(ctx, stopWithin, all...)
+	if err := supervise.Run(ctx, stopWithin, all...); err != nil {
+		return err
+	}
+	fmt.Fprintln(o.Err, "everything is stopped")
+	return nil
+}
+
+// runsAlready is the error of a start while the fleet runs.
+func runsAlready(fleet events.FleetID, folder attach.Folder) error {
+	err := errors.Newf("fleet %s runs already", fleet)
+	if r, e := folder.Running(); e == nil {
+		err = errors.Newf("fleet %s runs already, as process %d", fleet, r.PID)
+	}
+	return errors.WithHint(errors.Mark(err, jetlog.ErrFolderLocked),
+		"stop it with toolfleet down, or run another one beside it: --fleet NAME")
 }
 
 // fleet is what the parts stand on.
 type fleet struct {
 	*Options
-	nats *jetlog.Embedded
-	url  string
+	nats   *parts.Server
+	live   *show.Live // nil without a terminal
+	logger *slog.Logger
 	// Two logs, because what they append tells who wrote it.
 	controller, worker *jetlog.Log
 	// declared is closed when the fleet's views show what the file asks for.
@@ -127,8 +150,8 @@ func (f *fleet) once(p supervise.Part) supervise.Part {
 
 // start starts the server and opens the logs.
 func start(ctx context.Context, o *Options, h *parts.Host) (_ *fleet, err error) {
-	f := &fleet{Options: o, declared: make(chan struct{})}
-	f.nats, f.url, err = parts.Embedded(ctx, h, &o.NATS)
+	f := &fleet{Options: o, logger: h.Logger, declared: make(chan struct{})}
+	f.nats, err = parts.Embedded(ctx, h, &o.NATS)
 	if err != nil {
 		return nil, err
 	}
@@ -159,5 +182,9 @@ func (f *fleet) open(ctx context.Context, writer string, h *parts.Host) (*jetlog
 
 // record writes down where the fleet listens.
 func (f *fleet) record(folder attach.Folder) error {
-	return folder.Record(attach.Running{URL: f.url, PID: os.Getpid(), Since: time.Now().UTC()})
+	return folder.Record(attach.Running{
+		URL: f.nats.URL, Addresses: f.nats.Addresses, TokenFile: f.nats.TokenFile,
+		Durability: f.NATS.Durability.String(),
+		PID:        os.Getpid(), Since: time.Now().UTC(),
+	})
 }

@@ -19,16 +19,13 @@ import (
 // fleet's views, and the controller, which plans while it leads. Their state
 // folder is <data>/controller.
 func ControlPlane(log *jetlog.Log, h *Host) []supervise.Part {
-	leader := &seat{log: log, key: "leader", logger: h.Logger}
-	presence := &seat{log: log, key: "controller." + h.ID, logger: h.Logger}
+	leader, own := log.NewSeat("leader", nil), log.NewSeat("controller."+h.ID, &jetlog.SeatOptions{Own: true})
 	projector := func(ctx context.Context) error {
-		return kvview.Project(ctx, log, &kvview.Options{Leads: leader.held, Logger: h.Logger})
+		return kvview.Project(ctx, log, &kvview.Options{Leads: leader.Held, Logger: h.Logger})
 	}
-	decide := func(ctx context.Context) error {
-		return controller.Run(ctx, controller.Parts{
-			Journal: log, Source: source{log}, Orders: log,
-			APIs: []controller.API{controller.NATS(log.Conn(), log.Fleet())},
-		}, &controller.Options{Leads: leader.held, Logger: h.Logger})
+	p := controller.Parts{
+		Journal: log, Source: source{log}, Orders: log, Presence: log,
+		APIs: []controller.API{controller.NATS(log.Conn(), log.Fleet())},
 	}
 	return []supervise.Part{
 		{Name: "projector", Run: projector},
@@ -38,9 +35,13 @@ func ControlPlane(log *jetlog.Log, h *Host) []supervise.Part {
 				return err
 			}
 			defer func() { _ = folder.Close() }() // the process keeps nothing else of it
-			holder := jetlog.Holder{Folder: folder.ID(), Incarnation: newIncarnation()}
-			leader.holder, presence.holder = holder, holder
-			return together(ctx, presence.run, leader.run, decide)
+			id := jetlog.Holder{Folder: folder.ID(), Incarnation: newIncarnation()}
+			return seated(ctx, id, []*jetlog.Seat{own, leader}, func(ctx context.Context) error {
+				return controller.Run(ctx, p, &controller.Options{
+					Self:  events.LedBy{Controller: h.ID, Incarnation: id.Incarnation},
+					Leads: leader.Held, Steady: own.Steady, TTL: jetlog.LeaseTTL, Logger: h.Logger,
+				})
+			})
 		}},
 	}
 }
@@ -52,19 +53,23 @@ func (s source) Follow(ctx context.Context, after events.Seq) iter.Seq2[events.R
 	return s.Log.Follow(ctx, after, nil)
 }
 
-// together runs functions until the context ends or the first of them returns;
-// it returns when all have, with the first error.
-func together(ctx context.Context, fs ...func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	errs := make([]error, len(fs))
+// seated runs f with seats. They are given back after it has returned, and the
+// first fault of one ends it.
+func seated(ctx context.Context, id jetlog.Holder, seats []*jetlog.Seat, f func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	sitting, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	faults := make([]error, len(seats))
 	var all sync.WaitGroup
-	for i, f := range fs {
+	for i, s := range seats {
 		all.Go(func() {
-			defer cancel()
-			errs[i] = f(ctx)
+			defer stop()
+			faults[i] = s.Run(sitting, id)
 		})
 	}
+	err := f(ctx)
+	leave()
 	all.Wait()
-	return errors.Join(errs...)
+	return errors.Join(append(faults, err)...)
 }

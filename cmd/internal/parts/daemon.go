@@ -50,7 +50,7 @@ func (d *Daemon) Run(ctx context.Context, build func(*jetlog.Log, *Host) []super
 	if err != nil {
 		return err
 	}
-	h := &Host{ID: d.ID, Data: d.Data, Logger: slog.New(slog.NewTextHandler(d.Stderr, nil))}
+	h := &Host{ID: d.ID, Data: d.Data, Logger: NewLogger(d.Stderr, slog.LevelInfo)}
 	if err := h.complete(fleet); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,24 +24,58 @@ type EmbeddedOptions struct {
 	Durability jetlog.Durability
 }
 
+// Server is an embedded NATS server and how its clients reach it.
+type Server struct {
+	*jetlog.Embedded
+	// Addresses are its URLs without the token, the one for this host first.
+	Addresses []string
+	// URL is the first of them with the token.
+	URL string
+	// TokenFile holds the token.
+	TokenFile string
+}
+
 // Embedded starts a NATS server with its store in the host's folder. Its clients
 // must present a token, so that other users of the host cannot run programs as
-// this one; url contains it.
-func Embedded(ctx context.Context, h *Host, o *EmbeddedOptions) (e *jetlog.Embedded, url string, err error) {
+// this one.
+func Embedded(ctx context.Context, h *Host, o *EmbeddedOptions) (*Server, error) {
 	if err := os.MkdirAll(h.Data, 0o700); err != nil {
-		return nil, "", errors.Wrap(err, "create the data folder")
+		return nil, errors.Wrap(err, "create the data folder")
 	}
-	token, err := loadToken(filepath.Join(h.Data, "nats-token"))
+	file := filepath.Join(h.Data, "nats-token")
+	token, err := loadToken(file)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	e, err = jetlog.StartEmbedded(ctx, &jetlog.EmbeddedOptions{
+	e, err := jetlog.StartEmbedded(ctx, &jetlog.EmbeddedOptions{
 		Dir: filepath.Join(h.Data, "nats"), Addr: o.Listen, Token: token, Durability: o.Durability, Logger: h.Logger,
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return e, strings.Replace(e.URL(), "://", "://"+token+"@", 1), nil
+	name, _ := os.Hostname() // without one, only this host is told how to reach it
+	s := &Server{Embedded: e, Addresses: addresses(o.Listen, e.URL(), name), TokenFile: file}
+	s.URL = strings.Replace(s.Addresses[0], "://", "://"+token+"@", 1)
+	return s, nil
+}
+
+// addresses returns the URLs of a server that was to listen there and listens at
+// url: by the name that was asked for, and one that listens everywhere by
+// loopback and the host's name.
+func addresses(listen, url, hostname string) []string {
+	host, _, err := net.SplitHostPort(listen)
+	_, port, err2 := net.SplitHostPort(strings.TrimPrefix(url, "nats://"))
+	if err != nil || err2 != nil {
+		return []string{url}
+	}
+	at := func(host string) string { return "nats://" + net.JoinHostPort(host, port) }
+	if ip := net.ParseIP(host); host != "" && !ip.IsUnspecified() {
+		return []string{at(host)}
+	}
+	if hostname == "" {
+		return []string{at("127.0.0.1")}
+	}
+	return []string{at("127.0.0.1"), at(hostname)}
 }
 
 // loadToken returns the token in a file, made at first use.
@@ -57,7 +92,7 @@ func loadToken(path string) (string, error) {
 }
 
 // Running keeps an embedded server until the context ends.
-func Running(e *jetlog.Embedded) supervise.Part {
+func Running(e *Server) supervise.Part {
 	const limit = 2 * time.Second
 	return supervise.Part{Name: "NATS server", StopWithin: limit + time.Second, Run: func(ctx context.Context) error {
 		<-ctx.Done()

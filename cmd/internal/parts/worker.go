@@ -14,6 +14,14 @@ import (
 	"github.com/toolfleet/toolfleet/events/jetlog"
 	"github.com/toolfleet/toolfleet/otel"
 	"github.com/toolfleet/toolfleet/worker"
+	"github.com/toolfleet/toolfleet/worker/keeper"
+)
+
+const (
+	// lockWithin is how long the worker waits for its folder, and lockRetry lies
+	// between two attempts at it.
+	lockWithin = 3 * time.Second
+	lockRetry  = 50 * time.Millisecond
 )
 
 // WorkerOptions of [Worker].
@@ -44,11 +52,17 @@ func Worker(log *jetlog.Log, h *Host, o *WorkerOptions) supervise.Part {
 		w.StopWithin = w.Drain + 15*time.Second
 	}
 	return supervise.Part{Name: "worker", StopWithin: w.StopWithin, Run: func(ctx context.Context) error {
-		folder, err := jetlog.LockFolder(filepath.Join(h.Data, "worker"))
+		folder, err := lockFolder(ctx, filepath.Join(h.Data, "worker"))
 		if err != nil {
 			return err
 		}
 		defer func() { _ = folder.Close() }() // the process keeps nothing else of it
+		switch killed, err := keeper.Sweep(folder.ID()); {
+		case err != nil:
+			return errors.Wrap(err, "end what an earlier run of the worker left")
+		case killed > 0:
+			h.Logger.Warn("killed what an earlier run of the worker left", "worker", h.ID)
+		}
 		secrets, recipients, err := Secrets(ctx, log, h)
 		if err != nil {
 			return err
@@ -57,6 +71,7 @@ func Worker(log *jetlog.Log, h *Host, o *WorkerOptions) supervise.Part {
 		options := &worker.Options{
 			Fleet: log.Fleet(), ID: events.WorkerID(h.ID), Labels: w.Labels, Recipients: recipients,
 			Versions: map[string]string{"toolfleet": build.Version(), "go": runtime.Version()},
+			Logs:     filepath.Join(h.Data, "worker", "logs"),
 			Limits:   worker.Limits{Drain: w.Drain, LastWords: w.LastWords},
 			Logger:   h.Logger, Tracer: otel.Tracer("worker"),
 		}
@@ -64,12 +79,23 @@ func Worker(log *jetlog.Log, h *Host, o *WorkerOptions) supervise.Part {
 	}}
 }
 
+// lockFolder takes the worker's folder. The keeper of a worker that was just
+// killed has it until it has ended the children.
+func lockFolder(ctx context.Context, dir string) (*jetlog.Folder, error) {
+	for end := time.Now().Add(lockWithin); ; {
+		folder, err := jetlog.LockFolder(dir)
+		if !errors.Is(err, jetlog.ErrFolderLocked) || time.Now().After(end) || !pause(ctx, lockRetry) {
+			return folder, err
+		}
+	}
+}
+
 // live is the worker's incarnations, one after the other: when its lease is
 // lost for good it stops everything and joins as a new one.
 func live(ctx context.Context, log *jetlog.Log, folder *jetlog.Folder, p worker.Parts, o *worker.Options) error {
 	for {
 		o.Incarnation = newIncarnation()
-		err := incarnate(ctx, log, jetlog.Holder{Folder: folder.ID(), Incarnation: o.Incarnation}, p, o)
+		err := incarnate(ctx, log, folder, p, o)
 		switch {
 		case ctx.Err() != nil:
 			return err
@@ -84,25 +110,37 @@ func live(ctx context.Context, log *jetlog.Log, folder *jetlog.Folder, p worker.
 	}
 }
 
-// incarnate is one life of the worker, under one lease.
-func incarnate(ctx context.Context, log *jetlog.Log, h jetlog.Holder, p worker.Parts, o *worker.Options) error {
-	lease, err := log.Acquire(ctx, "worker."+string(o.ID), h, nil)
+// incarnate is one life of the worker, under one lease and with one keeper.
+func incarnate(ctx context.Context, log *jetlog.Log, folder *jetlog.Folder, p worker.Parts, o *worker.Options) error {
+	k := keeper.New(&keeper.Options{Folder: folder.ID(), Lock: folder.File(), Logger: o.Logger})
+	holder := jetlog.Holder{Folder: folder.ID(), Incarnation: o.Incarnation}
+	lease, err := log.Acquire(ctx, "worker."+string(o.ID), holder, &jetlog.LeaseOptions{Renewed: k.Renewed})
 	if err != nil {
 		return err
 	}
-	p.Lease = lease
-	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
+	p.Lease, p.Spawner = lease, k
+	outliving := context.WithoutCancel(ctx) // what is being stopped is still ours
+	renewing, stopRenewing := context.WithCancel(outliving)
 	defer stopRenewing()
+	keeping, stopKeeping := context.WithCancel(outliving)
+	defer stopKeeping()
 	working, stopWorking := context.WithCancel(ctx)
 	defer stopWorking()
-	over := make(chan error, 1)
+	kept, over := make(chan error, 1), make(chan error, 1)
+	go func() {
+		err := k.Run(keeping)
+		stopWorking()
+		kept <- err
+	}()
 	go func() {
 		err := lease.Run(renewing)
 		stopWorking()
 		over <- err
 	}()
 	err = worker.Run(working, p, o)
-	stopRenewing() // only now: what is being stopped is still ours
+	stopKeeping()
+	err = errors.CombineErrors(<-kept, err)
+	stopRenewing()
 	if lost := <-over; lost != nil {
 		return errors.CombineErrors(lost, err)
 	}

@@ -67,37 +67,37 @@ func workerOf(r *events.Record) events.WorkerID {
 	return events.WorkerID(writer)
 }
 
-// EventJSON writes an event as one line of JSON.
-func EventJSON(w io.Writer, r *events.Record) error {
+// Event writes an event: as one line of JSON, one document of YAML, or one line
+// for people.
+func Event(w io.Writer, f *Format, r *events.Record) error {
+	if !f.Data() {
+		return eventLine(w, r)
+	}
 	e, err := eventOf(r)
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, &e)
+	if f.Is(JSON) {
+		return writeJSON(w, &e)
+	}
+	if _, err := io.WriteString(w, "---\n"); err != nil {
+		return errors.Wrap(err, "write the output")
+	}
+	return writeYAML(w, &e)
 }
 
-// Event writes an event as one line for people.
-func Event(w io.Writer, r *events.Record) error {
-	e, err := eventOf(r)
-	if err != nil {
-		return err
-	}
-	who := string(e.Worker)
-	if who == "" {
-		who = e.Actor
-	}
-	if e.Epoch > 0 {
-		who += "#" + e.Epoch.String()
-	}
-	body := string(e.Body)
-	if body == "{}" {
-		body = ""
+// eventLine writes an event for people: time, sequence, chain, kind, and the few
+// facts that matter.
+func eventLine(w io.Writer, r *events.Record) error {
+	kind := r.Kind()
+	if _, broken := r.Body.(events.Undecodable); broken {
+		kind = undecodable
 	}
 	line := strings.Join([]string{
-		pad(strconv.FormatUint(uint64(e.Seq), 10), 6), e.Time.Local().Format("2006-01-02 15:04:05.000"),
-		pad(e.Chain, 28), pad(string(e.Kind), 18), pad(who, 16), body,
+		r.Time.Local().Format("2006-01-02 15:04:05.000"), pad(strconv.FormatUint(uint64(r.Seq), 10), 6),
+		pad(r.Chain.String(), 28), pad(string(kind), 18), facts(r),
 	}, "  ")
-	_, err = io.WriteString(w, strings.TrimRight(cut(Clean(line), widest), " ")+"\n")
+	_, err := io.WriteString(w, strings.TrimRight(cut(Clean(line), widest), " ")+"\n")
 	return errors.Wrap(err, "write the output")
 }
 

@@ -21,7 +21,7 @@ func TestTools(t *testing.T) {
 		{Name: "git__x", Server: "git", Tool: "x", State: projections.ToolsStale, Path: "mcp:git"},
 	}
 	var b strings.Builder
-	if err := show.ToolsJSON(&b, tools); err != nil {
+	if err := show.Tools.Write(&b, as(t, show.JSON), tools); err != nil {
 		t.Fatal(err)
 	}
 	want := `[
@@ -52,7 +52,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("JSON (-want +got):\n%s", diff)
 	}
 	b.Reset()
-	if err := show.Tools(&b, tools); err != nil {
+	if err := show.Tools.Write(&b, as(t, show.Table), tools); err != nil {
 		t.Fatal(err)
 	}
 	want = "TOOL       SERVER   STATE   DESCRIPTION\n" +
@@ -71,7 +71,7 @@ func TestServers(t *testing.T) {
 		}},
 	}
 	var b strings.Builder
-	if err := show.Servers(&b, servers); err != nil {
+	if err := show.Servers.Write(&b, as(t, show.Table), servers); err != nil {
 		t.Fatal(err)
 	}
 	want := "SERVER   STATE    TOOLS   WORKER   RESTARTS   FAILURE\n" +
@@ -80,18 +80,102 @@ func TestServers(t *testing.T) {
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, tt := range []struct {
-		write func(*strings.Builder) error
-		want  string
-	}{
-		{func(b *strings.Builder) error { return show.Servers(b, nil) }, "the fleet has no servers\n"},
-		{func(b *strings.Builder) error { return show.ServersJSON(b, nil) }, "[]\n"},
-		{func(b *strings.Builder) error { return show.ToolsJSON(b, nil) }, "[]\n"},
+	for format, want := range map[string]string{
+		show.Table: "the fleet has no servers\n", show.JSON: "[]\n", show.YAML: "[]\n", show.Name: "",
 	} {
 		var b strings.Builder
-		if err := tt.write(&b); err != nil || b.String() != tt.want {
-			t.Errorf("got %q, %v; want %q", b.String(), err, tt.want)
+		if err := show.Servers.Write(&b, as(t, format), nil); err != nil || b.String() != want {
+			t.Errorf("%s: got %q, %v; want %q", format, b.String(), err, want)
 		}
+	}
+}
+
+// One that is asked for is an object, with a failure also where there is none.
+func TestOneServer(t *testing.T) {
+	s := &projections.Status{ID: "a", State: projections.Ready, Want: events.Running, Instances: []projections.InstanceStatus{}}
+	for format, want := range map[string][]string{
+		show.JSON: {"{\n  \"id\": \"a\",", "\"want\": \"running\"", "\"instances\": []", "\"failure\": null"},
+		show.YAML: {"id: a\n", "want: running\n", "instances: []\n", "failure: null\n"},
+		show.Name: {"a\n"},
+		show.Wide: {"SERVER", "STATUS", "WANT"},
+	} {
+		var b strings.Builder
+		if err := show.Servers.WriteOne(&b, as(t, format), s); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%s: %q is not in %s", format, w, b.String())
+			}
+		}
+	}
+}
+
+// YAML says what JSON says, also where the two are written differently.
+func TestYAML(t *testing.T) {
+	tools := []session.Tool{{
+		Name: "yes", Server: "1e3", Tool: "null", Description: "a: b\nc # d\n", Path: "~",
+		InputSchema: []byte(`{"z":1.0,"a":12345678901234567890,"s":"\/\ud83d\ude00","e":[],"o":{}}`),
+	}}
+	var b strings.Builder
+	if err := show.Tools.Write(&b, as(t, show.YAML), tools); err != nil {
+		t.Fatal(err)
+	}
+	want := `- name: "yes"
+  server: "1e3"
+  tool: "null"
+  state: ""
+  path: "~"
+  description: |
+    a: b
+    c # d
+  inputSchema:
+    z: 1.0
+    a: 12345678901234567890
+    s: "/\U0001F600"
+    e: []
+    o: {}
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A list that is watched shows what changed.
+func TestChanges(t *testing.T) {
+	for format, want := range map[string][]string{
+		show.Table: {
+			"SERVER     STATE    TOOLS   WORKER   RESTARTS   FAILURE\na          ready    0                0\nlong-one   parked   0                0\n",
+			"", "a        parked   0                0\nlong-one   gone\n",
+		},
+		show.Name: {"a\nlong-one\n", "", "a\n"},
+		show.JSON: {"{\"id\":\"a\",", "", "{\"id\":\"a\",\"state\":\"parked\""},
+		show.YAML: {"---\nid: a\n", "", "---\nid: a\nstate: parked\n"},
+	} {
+		c := show.Servers.Changes(as(t, format))
+		for i, list := range [][]projections.Status{
+			{{ID: "a", State: projections.Ready}, {ID: "long-one", State: projections.Parked}},
+			{{ID: "a", State: projections.Ready}, {ID: "long-one", State: projections.Parked}},
+			{{ID: "a", State: projections.Parked}},
+		} {
+			var b strings.Builder
+			if err := c.Write(&b, list); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.String(); !strings.HasPrefix(got, want[i]) || want[i] == "" && got != "" {
+				t.Errorf("%s, list %d: got %q, want %q", format, i, got, want[i])
+			}
+			if format == show.JSON && i == 2 && !strings.HasSuffix(b.String(), `{"gone":true,"id":"long-one"}`+"\n") {
+				t.Errorf("got %q, want the one that is gone", b.String())
+			}
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	f := show.NewFormat()
+	if err := f.Set("xml"); err == nil || err.Error() != "use table, wide, name, json or yaml" || !f.Is(show.Table) {
+		t.Errorf("got %v, %s", err, f)
 	}
 }
 
@@ -108,7 +192,7 @@ func TestResult(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b strings.Builder
-			if err := show.Result(&b, &session.Result{JSON: []byte(tt.result)}); err != nil {
+			if err := show.Result(&b, as(t, show.Text), &session.Result{JSON: []byte(tt.result)}); err != nil {
 				t.Fatal(err)
 			}
 			if b.String() != tt.want {

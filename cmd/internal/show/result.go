@@ -11,20 +11,21 @@ import (
 	"github.com/toolfleet/toolfleet/session"
 )
 
-// ResultJSON writes a tool's result as its server sent it.
-func ResultJSON(w io.Writer, r *session.Result) error {
-	return writeJSON(w, r.JSON)
-}
-
-// Result writes a tool's result for people: the text of its content, and in the
-// place of anything else what it is.
-func Result(w io.Writer, r *session.Result) error {
+// Result writes a tool's result: for programs as its server sent it, for people
+// the text of its content, and in the place of anything else what it is.
+func Result(w io.Writer, f *Format, r *session.Result) error {
+	switch {
+	case f.Is(YAML):
+		return writeYAML(w, r.JSON)
+	case f.Is(JSON):
+		return writeJSON(w, r.JSON)
+	}
 	var result struct {
 		Content    []content      `json:"content"`
 		Structured jsontext.Value `json:"structuredContent"`
 	}
 	if err := json.Unmarshal(r.JSON, &result); err != nil {
-		return ResultJSON(w, r) // not of the form that results have
+		return writeJSON(w, r.JSON) // not of the form that results have
 	}
 	var b strings.Builder
 	for _, c := range result.Content {

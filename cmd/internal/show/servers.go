@@ -1,11 +1,10 @@
 package show
 
 import (
-	"io"
+	"cmp"
 	"strconv"
 	"strings"
-
-	"github.com/cockroachdb/errors"
+	"time"
 
 	"github.com/toolfleet/toolfleet/projections"
 	"github.com/toolfleet/toolfleet/projections/kvview"
@@ -23,31 +22,38 @@ func ReadServers(r *kvview.Reader) []projections.Status {
 	return list
 }
 
-// ServersJSON writes servers as a JSON array of [projections.Status].
-func ServersJSON(w io.Writer, servers []projections.Status) error {
-	if servers == nil {
-		servers = []projections.Status{}
-	}
-	return writeList(w, servers)
+// server is the JSON shape of a server: that of its status, with a failure also
+// where there is none.
+type server struct {
+	projections.Status
+	Failure *projections.Fault `json:"failure"`
 }
 
-// Servers writes servers as a table for people.
-func Servers(w io.Writer, servers []projections.Status) error {
-	if len(servers) == 0 {
-		_, err := io.WriteString(w, "the fleet has no servers\n")
-		return errors.Wrap(err, "write the output")
-	}
-	rows := [][]string{{"SERVER", "STATE", "TOOLS", "WORKER", "RESTARTS", "FAILURE"}}
-	for i := range servers {
-		rows = append(rows, serverRow(&servers[i]))
-	}
-	return writeTable(w, rows)
-}
-
-func serverRow(s *projections.Status) []string {
-	return []string{
-		string(s.ID), string(s.State), strconv.Itoa(s.Tools), string(s.Worker), strconv.Itoa(s.Restarts), failureOf(s),
-	}
+// Servers is the view of servers.
+var Servers = &View[projections.Status]{
+	Name:   func(s *projections.Status) string { return string(s.ID) },
+	Member: "id",
+	Object: func(s *projections.Status) any { return &server{*s, s.Failure} },
+	None:   "the fleet has no servers",
+	Columns: []Column[projections.Status]{
+		{Heading: "SERVER", Cell: func(s *projections.Status) string { return string(s.ID) }},
+		{
+			Heading: "STATE",
+			Cell:    func(s *projections.Status) string { return string(s.State) },
+			Paint:   func(s *projections.Status) paint { return ofState(s.State) },
+		},
+		{Heading: "STATUS", Wide: true, Cell: func(s *projections.Status) string { return string(s.Status) }},
+		{Heading: "WANT", Wide: true, Cell: func(s *projections.Status) string { return string(s.Want) }},
+		{Heading: "TOOLS", Cell: func(s *projections.Status) string { return strconv.Itoa(s.Tools) }},
+		{Heading: "WORKER", Cell: func(s *projections.Status) string { return string(s.Worker) }},
+		{Heading: "EPOCH", Wide: true, Cell: func(s *projections.Status) string { return number(int(s.Epoch)) }},
+		{Heading: "PROCESS", Wide: true, Cell: func(s *projections.Status) string { return cmp.Or(s.URL, number(s.PID)) }},
+		{Heading: "PROTOCOL", Wide: true, Cell: func(s *projections.Status) string { return s.Protocol }},
+		{Heading: "RESTARTS", Cell: func(s *projections.Status) string { return strconv.Itoa(s.Restarts) }},
+		{Heading: "CHANGED", Wide: true, Cell: func(s *projections.Status) string { return moment(s.Changed) }},
+		{Heading: "SOURCE", Wide: true, Cell: func(s *projections.Status) string { return sourceOf(s) }},
+		{Heading: "FAILURE", Cell: failureOf},
+	},
 }
 
 // failureOf returns why a server does not work as it should, or nothing.
@@ -59,11 +65,34 @@ func failureOf(s *projections.Status) string {
 	return cut(strings.TrimSuffix(string(f.Code)+": "+f.Message, ": "), failureWidth)
 }
 
+func sourceOf(s *projections.Status) string {
+	if s.Source == nil {
+		return ""
+	}
+	return cmp.Or(s.Source.Path, s.Source.Provider)
+}
+
+// number returns n, or nothing for 0.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// moment returns a time for people, or nothing for none.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format(time.DateTime)
+}
+
 // ServerLine returns a server's state as one line for people.
 func ServerLine(s *projections.Status) string {
 	line := pad(string(s.ID), 20) + "  " + pad(string(s.State), 13)
 	if s.State.Working() {
-		line += "  " + strconv.Itoa(s.Tools) + " tools"
+		line += "  " + Count(s.Tools, "tool")
 	}
 	if why := failureOf(s); why != "" {
 		line += "  " + why

@@ -1,60 +1,24 @@
 // Package show writes what the verbs of the command line print: tables for
-// people, JSON for programs.
+// people, JSON and YAML for programs.
 //
 // The JSON shapes are a contract: members are added, never renamed, retyped or
-// left out. Lists are arrays sorted by id or name; events are one object a
-// line. Nothing else is written beside them.
+// left out. Lists are arrays sorted by id or name, of which one is asked for is
+// an object; events, and changes that are watched, are one object a line. YAML
+// has the same members. Nothing else is written beside them.
 //
-// Tables may change. Control and formatting characters in text that comes from
+// Tables may change. Colours are for terminals, and not where NO_COLOR is set.
+// Control and formatting characters in text that comes from
 // servers are replaced there, so that it cannot steer a terminal.
 package show
 
 import (
 	"io"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/cockroachdb/errors"
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 )
-
-// writeJSON writes a value and a line feed; the members of maps are in the
-// order of their names.
-func writeJSON(w io.Writer, v any, opts ...json.Options) error {
-	data, err := json.Marshal(v, append(opts, json.Deterministic(true))...)
-	if err != nil {
-		return errors.Wrap(err, "write JSON")
-	}
-	_, err = w.Write(append(data, '\n'))
-	return errors.Wrap(err, "write the output")
-}
-
-// writeList writes a value for people to read as well.
-func writeList(w io.Writer, v any) error {
-	return writeJSON(w, v, jsontext.WithIndent("  "))
-}
-
-// writeTable writes rows in columns; the first row is the heading.
-func writeTable(w io.Writer, rows [][]string) error {
-	var table strings.Builder
-	t := tabwriter.NewWriter(&table, 0, 0, 3, ' ', 0)
-	for _, row := range rows {
-		for i, cell := range row {
-			row[i] = Clean(cell)
-		}
-		_, _ = io.WriteString(t, strings.Join(row, "\t")+"\n") // a Builder takes everything
-	}
-	_ = t.Flush()
-	var trimmed strings.Builder
-	for line := range strings.Lines(table.String()) {
-		trimmed.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
-	_, err := io.WriteString(w, trimmed.String())
-	return errors.Wrap(err, "write the output")
-}
 
 // Clean returns s on one line with nothing in it that a terminal acts on.
 func Clean(s string) string {

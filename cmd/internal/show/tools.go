@@ -1,7 +1,6 @@
 package show
 
 import (
-	"io"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -22,23 +21,28 @@ type tool struct {
 	InputSchema jsontext.Value         `json:"inputSchema"`
 }
 
-// ToolsJSON writes tools as a JSON array.
-func ToolsJSON(w io.Writer, tools []session.Tool) error {
-	list := make([]tool, 0, len(tools))
-	for _, t := range tools {
-		list = append(list, tool{t.Name, t.Server, t.Tool, t.State, t.Path, t.Description, t.InputSchema})
-	}
-	return writeList(w, list)
-}
-
-// Tools writes tools as a table for people.
-func Tools(w io.Writer, tools []session.Tool) error {
-	rows := [][]string{{"TOOL", "SERVER", "STATE", "DESCRIPTION"}}
-	for _, t := range tools {
-		first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-		rows = append(rows, []string{t.Name, string(t.Server), string(t.State), cut(first, descriptionWidth)})
-	}
-	return writeTable(w, rows)
+// Tools is the view of tools.
+var Tools = &View[session.Tool]{
+	Name:   func(t *session.Tool) string { return t.Name },
+	Member: "name",
+	Object: func(t *session.Tool) any {
+		return &tool{t.Name, t.Server, t.Tool, t.State, t.Path, t.Description, t.InputSchema}
+	},
+	Columns: []Column[session.Tool]{
+		{Heading: "TOOL", Cell: func(t *session.Tool) string { return t.Name }},
+		{Heading: "SERVER", Cell: func(t *session.Tool) string { return string(t.Server) }},
+		{Heading: "STATE", Cell: func(t *session.Tool) string { return string(t.State) }, Paint: func(t *session.Tool) paint {
+			if t.State == projections.ToolsLive {
+				return green
+			}
+			return yellow
+		}},
+		{Heading: "PATH", Wide: true, Cell: func(t *session.Tool) string { return t.Path }},
+		{Heading: "DESCRIPTION", Cell: func(t *session.Tool) string {
+			first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
+			return cut(first, descriptionWidth)
+		}},
+	},
 }
 
 // descriptionWidth is how much of a description fits a table.

@@ -1,0 +1,52 @@
+package position_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/errors"
+
+	"github.com/toolfleet/toolfleet/cmd/internal/exit"
+	"github.com/toolfleet/toolfleet/cmd/internal/position"
+	"github.com/toolfleet/toolfleet/events"
+)
+
+func TestParse(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]position.Position{
+		"0":                    {},
+		"17":                   {Seq: 17},
+		"15m":                  {Time: now.Add(-15 * time.Minute)},
+		"1h30m":                {Time: now.Add(-90 * time.Minute)},
+		"2d":                   {Time: now.Add(-48 * time.Hour)},
+		"2026-01-01T00:00:00Z": {Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+	} {
+		got, err := position.Parse(text, now)
+		if err != nil || got.Seq != want.Seq || !got.Time.Equal(want.Time) {
+			t.Errorf("%s: got %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "-1", "-5m", "yesterday", "2026-01-01", "99999999d", "d", "18446744073709551616"} {
+		if _, err := position.Parse(text, now); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "RFC 3339") {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+func TestFirst(t *testing.T) {
+	stored := []int64{10, 20, 20, 30}
+	at := func(s events.Seq) (time.Time, error) { return time.Unix(stored[s-1], 0), nil }
+	for since, want := range map[int64]events.Seq{0: 1, 10: 1, 11: 2, 20: 2, 21: 4, 30: 4, 31: 5} {
+		if got, err := position.First(4, time.Unix(since, 0), at); err != nil || got != want {
+			t.Errorf("since %d: got %d, %v; want %d", since, got, err, want)
+		}
+	}
+	if got, err := position.First(0, time.Unix(1, 0), at); err != nil || got != 1 {
+		t.Errorf("of nothing: got %d, %v", got, err)
+	}
+	broken := errors.New("no")
+	if _, err := position.First(4, time.Unix(1, 0), func(events.Seq) (time.Time, error) { return time.Time{}, broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
