@@ -98,7 +98,8 @@ type Options struct {
 	// Replicas of streams and buckets that have to be created, 1 to 5. Default 1.
 	Replicas int
 	// MaxBytes limits an event stream that has to be created, in bytes. Default
-	// [DefaultMaxBytes]; -1 is no limit.
+	// [DefaultMaxBytes]; -1 is no limit. Where the store has no room for it, it is
+	// halved, down to 64 MiB.
 	MaxBytes int64
 	// Logger for what is reported and not returned: deviations, undecodable
 	// messages, trouble with a lease. Default none.

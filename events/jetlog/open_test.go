@@ -164,6 +164,28 @@ func TestOpenReportsTheOperatorsChoices(t *testing.T) {
 	})
 }
 
+// A stream reserves its limit: a second fleet on a small store still has room.
+func TestOpenHalvesALimitThatTheStoreHasNoRoomFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nc := dial(t, startBroker(t, func(o *server.Options) { o.JetStreamMaxStore = 1 << 30 }))
+		for _, tt := range []struct {
+			fleet events.FleetID
+			want  uint64
+		}{{"f1", 600 << 20}, {"f2", 300 << 20}, {"f3", 75 << 20}} {
+			l, err := Open(t.Context(), nc, tt.fleet, &Options{MaxBytes: 600 << 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if head, err := l.Head(t.Context()); err != nil || head.MaxBytes != tt.want {
+				t.Errorf("fleet %s has %d bytes, %v; want %d", tt.fleet, head.MaxBytes, err, tt.want)
+			}
+		}
+		if _, err := Open(t.Context(), nc, "f4", nil); !errors.Is(err, events.ErrHistoryFull) {
+			t.Errorf("a fleet too many: %v", err)
+		}
+	})
+}
+
 func TestOpenNeedsJetStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nc := dial(t, startBroker(t, func(o *server.Options) { o.JetStream = false }))

@@ -18,6 +18,9 @@ const (
 	// maxMsgSize is the stream's limit for a message; an event's body is a
 	// little smaller, to leave room for headers.
 	maxMsgSize = 512 << 10
+	// leastMaxBytes is the smallest limit that a stream is created with instead of
+	// a larger one.
+	leastMaxBytes = 64 << 20
 	// duplicateWindow must be longer than any retry of an append.
 	duplicateWindow = 10 * time.Minute
 	// commandsKept a subject: only the last counts, the others are for people.
@@ -120,19 +123,37 @@ func (l *Log) ensure(ctx context.Context, want jetstream.StreamConfig, extra fun
 	return s, nil
 }
 
-// create returns the stream that is there, or else a new one.
+// create returns the stream that is there, or else a new one. A stream reserves
+// its limit of bytes: one that the store has no room for is halved, down to
+// leastMaxBytes.
 func (l *Log) create(ctx context.Context, want jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := l.js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		s, err = l.js.CreateStream(ctx, want)
+		for isNoRoom(err) && want.MaxBytes/2 >= leastMaxBytes {
+			want.MaxBytes /= 2
+			s, err = l.js.CreateStream(ctx, want)
+		}
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			s, err = l.js.Stream(ctx, want.Name) // someone else was faster
 		}
 	}
-	if errors.Is(err, nats.ErrNoResponders) {
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
 		return nil, l.noJetStream(err)
+	case isNoRoom(err):
+		return nil, errors.Mark(errors.Wrap(err,
+			"the store has no room for the stream: raise the storage limit of the server or account, or make other streams smaller"),
+			events.ErrHistoryFull)
 	}
 	return s, err
+}
+
+// isNoRoom says whether a stream was refused because its limit cannot be
+// reserved.
+func isNoRoom(err error) bool {
+	code := apiCode(err)
+	return code == codeStorageExceeded || code == codeInsufficientResources
 }
 
 // setting is one setting of a stream, as text for people.
