@@ -48,7 +48,9 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 	if err := r.Wait(ctx, last); err != nil {
 		return errors.Wrap(err, "wait for the views")
 	}
-	close(f.declared)
+	if !f.fresh {
+		close(f.declared)
+	}
 	if err := f.record(folder); err != nil {
 		return err
 	}
@@ -93,11 +95,30 @@ func (f *fleet) watch(ctx context.Context, r *kvview.Reader) {
 				}
 			}
 		}
+		// While many start, what a person sees is drawn once for many changes.
+		if !pause(ctx, drawEvery) {
+			return
+		}
 		select {
 		case <-changes:
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// drawEvery is the least time between two looks at the servers.
+const drawEvery = 50 * time.Millisecond
+
+// pause returns false when the context ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
 	}
 }
 

@@ -4,9 +4,10 @@
 // It reads the configuration first, so that a file that cannot be read starts
 // nothing. Then it starts the parts in that order, declares the servers of the
 // file, and records where it listens, so that other commands find it, once the
-// fleet's views show them. The worker begins only then, so that it starts nothing
-// of an earlier file. A server that an earlier start took from the same file, and
-// that is not in it any more, is withdrawn; all others stay.
+// fleet's views show them. Where there is a history, the worker begins only then,
+// so that it starts nothing of an earlier file. A server that an earlier start
+// took from the same file, and that is not in it any more, is withdrawn; all
+// others stay.
 //
 // The state folder's lock makes sure that one process runs a user's fleet at a
 // time. When the context ends, or a part fails, everything is stopped in the
@@ -130,8 +131,10 @@ type fleet struct {
 	logger *slog.Logger
 	// Two logs, because what they append tells who wrote it.
 	controller, worker *jetlog.Log
-	// declared is closed when the fleet's views show what the file asks for.
+	// declared is closed when the fleet's views show what the file asks for; from
+	// the beginning if the fleet is fresh, without anything from an earlier file.
 	declared chan struct{}
+	fresh    bool
 }
 
 // once lets a part begin when the servers are declared.
@@ -167,7 +170,13 @@ func start(ctx context.Context, o *Options, h *parts.Host) (_ *fleet, err error)
 		return nil, err
 	}
 	// Before servers are declared, whose secrets are encrypted to its recipient.
-	_, _, err = parts.Secrets(ctx, f.worker, h)
+	if _, _, err = parts.Secrets(ctx, f.worker, h); err != nil {
+		return nil, err
+	}
+	head, err := f.worker.Head(ctx)
+	if f.fresh = head.Seq == 0; f.fresh {
+		close(f.declared)
+	}
 	return f, err
 }
 
