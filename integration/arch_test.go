@@ -74,7 +74,9 @@ var packages = []row{
 		"events":          "it follows commands and writes events",
 		"events/callwire": "it answers calls in these frames",
 		"otel":            "connects and calls are spans",
+		"worker/keeper":   "its children are started and ended there",
 	}},
+	{"worker/keeper", io, nil}, // it also runs alone, as a process that is nothing else
 	{"worker/mcptest", forTests, map[string]string{
 		"events": "its servers are started from definitions",
 	}},
@@ -98,6 +100,14 @@ var packages = []row{
 
 	{"otel", io, nil}, // of use to everyone, so it knows no one
 	{"cmd/...", wiring, nil},
+	{"integration/invariants", forTests, map[string]string{
+		"controller/request": "what was granted has to be done",
+		"events":             "a history is these words",
+		"events/jetlog":      "it reads whole histories",
+		"projections":        "it folds them again",
+		"projections/kvview": "views are compared with the folds",
+		"session":            "so are the tools of sessions",
+	}},
 	{"integration/...", wiring, nil},
 }
 
@@ -113,12 +123,17 @@ var pureFiles = []string{
 	"controller/place.go",
 	"controller/plan.go",
 	"controller/view.go",
+	"controller/vigil.go",
 	"projections/kvview/entries.go",
 	"session/catalogue.go",
 	"session/choice.go",
 	"worker/backoff.go",
 	"worker/environ.go",
 	"worker/fold.go",
+	"worker/health.go",
+	"worker/keeper/message.go",
+	"worker/keeper/tree.go",
+	"worker/keeper/ward.go",
 	"worker/machine.go",
 	"worker/resolve.go",
 	"worker/restart.go",
@@ -148,8 +163,8 @@ var modules = []module{
 
 	{
 		"github.com/nats-io/nats.go/micro",
-		[]string{"controller", "controller/client"},
-		"the two ends of the controllers' service",
+		[]string{"controller", "controller/client", "cmd/..."},
+		"the two ends of the controllers' service, and who counts the controllers",
 	},
 	{
 		"github.com/nats-io/nats.go",
@@ -161,7 +176,7 @@ var modules = []module{
 	{"filippo.io/age", []string{"events/jetlog"}, "secrets are encrypted where they are stored"},
 	{
 		"golang.org/x/sys",
-		[]string{"events/jetlog", "worker", "cmd/..."},
+		[]string{"events/jetlog", "worker", "worker/keeper", "cmd/..."},
 		"file locks, a clock that counts suspend, and process groups",
 	},
 
@@ -172,6 +187,7 @@ var modules = []module{
 	},
 	{"github.com/tailscale/hujson", []string{"controller/discovery"}, "configuration files have comments"},
 	{"github.com/spf13", []string{"cmd/..."}, "a command line"},
+	{"go.yaml.in/yaml/v3", []string{"cmd/..."}, "output in YAML"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"cmd/..."}, "arguments are checked where people write them"},
 
 	{"go.opentelemetry.io/otel/attribute", []string{"session", "worker"}, "words of spans, where spans are made"},

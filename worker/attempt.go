@@ -2,7 +2,10 @@ package worker
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -27,9 +30,13 @@ type attempt struct {
 	first  bool
 	host   *host
 	report func(Happening)
+	record *recorder
 
 	lists  chan earlier
 	serves chan struct{}
+	asks   chan bool // whether by ping
+	breaks chan events.Failure
+	conn   atomic.Pointer[conn] // from Dialed on
 
 	mu         sync.Mutex // shut and hard close under it
 	shut, hard chan struct{}
@@ -46,6 +53,7 @@ func newAttempt(i *instance, ref Ref, c *events.Command, report func(Happening))
 		ref: ref, address: i.address, command: c, first: c != i.tried, host: i.host, report: report,
 		// One of each is under way at most, so giving them never blocks.
 		lists: make(chan earlier, 1), serves: make(chan struct{}, 1),
+		asks: make(chan bool, 1), breaks: make(chan events.Failure, 1),
 		shut: make(chan struct{}), hard: make(chan struct{}),
 	}
 }
@@ -74,12 +82,18 @@ func (a *attempt) run(life context.Context) {
 		case <-wanted.Done():
 		}
 	}()
-	a.report(a.live(wanted, life))
+	a.record = a.host.record(a.address, a.ref)
+	a.record.note("attempt " + strconv.Itoa(a.ref.Attempt) + " begins")
+	e := a.live(wanted, life)
+	a.record.note("attempt " + strconv.Itoa(a.ref.Attempt) + " ended: " + e.Failure.Message)
+	a.record.close(recordLimit)
+	a.report(e)
 }
 
 func (a *attempt) live(wanted, life context.Context) Ended {
 	began := time.Now()
-	d := a.host.dialing(a.command.Definition)
+	d := a.host.dialing(a.command.Definition, a.name())
+	d.record = a.record
 	bounded, cancel := withLimit(wanted, d.budget)
 	defer cancel()
 	ctx, span := a.startSpan(bounded)
@@ -97,6 +111,7 @@ func (a *attempt) live(wanted, life context.Context) Ended {
 	span.SetAttributes(attribute.String("mcp.protocol.version", connected.Protocol))
 	endSpan(span, nil)
 	d.phase = events.PhaseList
+	a.conn.Store(c)
 	a.report(Dialed{Connected: connected})
 	return a.attend(wanted, life, ctx, d, c, began)
 }
@@ -104,7 +119,7 @@ func (a *attempt) live(wanted, life context.Context) Ended {
 // attend serves the connection until it is over or is to be closed. First is the
 // context of the first list of tools, which the connect limit covers as well.
 func (a *attempt) attend(wanted, life, first context.Context, d *dialing, c *conn, began time.Time) Ended {
-	listed := make(chan listResult, 1)
+	listed, pingless := make(chan listResult, 1), make(chan struct{}, 1)
 	var serving *service
 	for {
 		select {
@@ -139,6 +154,24 @@ func (a *attempt) attend(wanted, life, first context.Context, d *dialing, c *con
 			}
 		case <-a.serves:
 			serving = a.serve(life, c)
+		case ping := <-a.asks:
+			go a.ask(wanted, c, ping, pingless)
+		case <-pingless:
+			a.report(PingUnknown{})
+		case f := <-a.breaks:
+			c.finish(c.broken(f))
+		}
+	}
+}
+
+// ask asks the server for a sign of life, and says so if it knows no ping.
+func (a *attempt) ask(ctx context.Context, c *conn, ping bool, pingless chan<- struct{}) {
+	ctx, cancel := withLimit(ctx, a.command.Definition.HealthCheckInterval())
+	defer cancel()
+	if c.ask(ctx, ping) {
+		select {
+		case pingless <- struct{}{}:
+		default: // it is known
 		}
 	}
 }
@@ -236,11 +269,18 @@ func (h *host) readTools(ctx context.Context, d events.Digest) *catalogue {
 	return c
 }
 
+// name names the connection among all that the worker ever has, in the form
+// that package keeper describes.
+func (a *attempt) name() string {
+	return fmt.Sprintf("%s/%s/%s/%d.%d", a.host.options.Incarnation, a.address.Server, a.address.Instance, a.ref.Epoch, a.ref.Attempt)
+}
+
 // dialing returns how to connect to a server.
-func (h *host) dialing(d *events.Definition) *dialing {
+func (h *host) dialing(d *events.Definition, name string) *dialing {
 	return &dialing{
 		definition: d, budget: h.connectLimit(d),
-		env: h.options.Env, secrets: h.parts.Secrets,
+		env: h.options.Env, secrets: h.parts.Secrets, spawner: h.parts.Spawner, name: name,
+		dial: h.options.Dial,
 		allowed: func() error {
 			if h.parts.Lease.Remaining() <= 0 {
 				return events.NewFailure(events.LeaseLost, events.PhaseSpawn, "the worker's lease is over")

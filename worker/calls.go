@@ -34,16 +34,7 @@ func (a *attempt) serve(life context.Context, c *conn) *service {
 	desk := &desk{conn: c, definition: a.command.Definition, host: a.host, slots: make(chan struct{}, o.Limits.Calls)}
 	go func() {
 		defer close(s.done)
-		for {
-			err := a.host.parts.Calls.ServeCalls(ctx, subject, desk.answer)
-			if ctx.Err() != nil {
-				return
-			}
-			o.Logger.Warn("calls not served", "server", string(a.address.Server), "instance", string(a.address.Instance), "err", err)
-			if pause(ctx, retryPause) != nil {
-				return
-			}
-		}
+		a.host.serve(ctx, subject, desk.answer)
 	}()
 	return s
 }
@@ -127,7 +118,9 @@ func (d *desk) call(ctx context.Context, r *callwire.Request, x *exchange, send 
 		defer close(passed)
 		pass(progress, ended, send)
 	}()
+	d.conn.calls.Add(1)
 	err := d.conn.callTool(ctx, r.Tool, r.Arguments, meta, x)
+	d.conn.calls.Add(-1)
 	forget()
 	close(ended)
 	<-passed // progress does not come after the answer

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -30,19 +31,22 @@ type conn struct {
 	hello   *hello
 	notices *notices
 	scrub   scrubber
+	calls   atomic.Int32 // that wait for their answer
 }
 
 // notices is where a connection's notifications go. Its methods do not block.
 type notices struct {
 	// changed holds one signal that the tools may have changed.
 	changed chan struct{}
+	// logged takes log messages.
+	logged func(params jsontext.Value)
 
 	mu       sync.Mutex // guards progress
 	progress map[string]chan<- jsontext.Value
 }
 
 func newNotices() *notices {
-	return &notices{changed: make(chan struct{}, 1), progress: make(map[string]chan<- jsontext.Value)}
+	return &notices{changed: make(chan struct{}, 1), logged: func(jsontext.Value) {}, progress: make(map[string]chan<- jsontext.Value)}
 }
 
 // take takes a notification.
@@ -52,6 +56,8 @@ func (n *notices) take(method string, params jsontext.Value) {
 		n.change()
 	case mcp.MethodNotificationSubscriptionsAcknowledged:
 		n.change() // what was announced before it is lost
+	case "notifications/message":
+		n.logged(params)
 	case "notifications/progress":
 		var p struct {
 			Token jsontext.Value `json:"progressToken"`

@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"github.com/toolfleet/toolfleet/events"
@@ -20,6 +21,7 @@ type link struct {
 	wire   transport.Interface
 	pid    int
 	strays *strays // of a process's stdout, or nil
+	stderr *tail   // of a process, or nil
 }
 
 // dialing makes one connection. What there is of it stays visible when that
@@ -28,6 +30,13 @@ type dialing struct {
 	definition *events.Definition
 	env        func(string) (string, bool)
 	secrets    Secrets
+	// spawner starts the process, under the name of the connection.
+	spawner Spawner
+	name    string
+	// record takes what the server says to be read by people.
+	record *recorder
+	// dial connects to the host of a URL; nil is a plain dialer.
+	dial dialFunc
 	// allowed is asked right before anything is spawned or dialled.
 	allowed func() error
 	// budget is the time limit, 0 for none; the caller's context holds to it.
@@ -46,6 +55,7 @@ type dialing struct {
 // the link, if there is one, is the caller's to close.
 func (d *dialing) connect(ctx, life context.Context) (*conn, error) {
 	d.phase, d.notices = events.PhaseResolve, newNotices()
+	d.notices.logged = func(params jsontext.Value) { d.record.message(d.scrub, params) }
 	var err error
 	if d.resolved, err = resolve(d.definition, sources{env: d.env, secret: d.secret(ctx)}); err != nil {
 		return nil, err
@@ -72,13 +82,13 @@ func (d *dialing) secret(ctx context.Context) func(string) (string, error) {
 }
 
 // open makes the link for a revision, unless the one that there is will do.
-func (d *dialing) open(life context.Context, stateless bool) error {
+func (d *dialing) open(ctx, life context.Context, stateless bool) error {
 	switch d.definition.Transport() {
 	case events.Stdio:
 		if d.link != nil {
 			return nil
 		}
-		return d.spawn(life)
+		return d.spawn(ctx, life)
 	case events.HTTP:
 		if d.link != nil {
 			d.link.Shut(0)
@@ -88,7 +98,7 @@ func (d *dialing) open(life context.Context, stateless bool) error {
 		if err := d.allowed(); err != nil {
 			return err
 		}
-		t, err := newHTTP(d.resolved.url, d.resolved.headers, !stateless, d.definition.Roots, d.notices.take)
+		t, err := newHTTP(d.dial, d.resolved.url, d.resolved.headers, !stateless, d.definition.Roots, d.notices.take)
 		if err == nil {
 			d.link = &link{lifeline: t.lifeline, wire: t}
 		}
@@ -100,7 +110,8 @@ func (d *dialing) open(life context.Context, stateless bool) error {
 	}
 }
 
-func (d *dialing) spawn(life context.Context) error {
+func (d *dialing) spawn(ctx, life context.Context) error {
+	d.resolved.private = append(d.resolved.private, proxySecrets(d.env)...)
 	var file map[string]string
 	if d.resolved.envFile != "" {
 		var err error
@@ -112,18 +123,18 @@ func (d *dialing) spawn(life context.Context) error {
 				d.resolved.private = append(d.resolved.private, v)
 			}
 		}
-		d.scrub = newScrubber(d.resolved.private)
 	}
+	d.scrub = newScrubber(d.resolved.private)
 	d.phase = events.PhaseSpawn
 	if err := d.allowed(); err != nil {
 		return err
 	}
-	p, err := spawn(d.resolved, environ(d.env, file, d.resolved.env))
+	p, err := spawn(ctx, d.spawner, d.resolved, environ(d.env, file, d.resolved.env), d.name)
 	if err != nil {
 		return err
 	}
-	t := newStdio(life, p, d.definition.Roots, d.notices.take)
-	d.link = &link{lifeline: t.lifeline, wire: t, pid: p.cmd.Process.Pid, strays: t.stray}
+	t := newStdio(life, p, &tail{lines: d.record.stderr(d.scrub)}, d.definition.Roots, d.notices.take)
+	d.link = &link{lifeline: t.lifeline, wire: t, pid: p.PID(), strays: t.stray, stderr: t.stderr}
 	return nil
 }
 

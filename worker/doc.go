@@ -37,6 +37,16 @@
 // 5 min. A restart policy object governs alone. A failure that trying again
 // cannot mend parks at once.
 //
+// A ready server of which nothing was heard for healthCheckIntervalMs is asked for
+// a sign of life: by ping, then by the first page of its tools, which a server that
+// ignores or does not know ping answers (in the stateless revision both are
+// server/discover). Whatever it sends is a sign of life, errors and progress too;
+// of HTTP answers those below status 500 are, and those with a JSON-RPC error. One
+// that leaves both questions unanswered, each for an interval, has failed
+// (ping_timeout). Nothing is asked and nothing counts while a call is in flight,
+// for as long as the limit of a call, and an interval, after the server was last
+// heard; without such a limit, while any call is in flight.
+//
 // While the worker's lease is over nothing is spawned and whatever runs is
 // killed (lease_lost); it is started again, in the same epoch and spread over
 // some seconds, if the lease comes back. An outage of the log does not stop
@@ -48,14 +58,38 @@
 // Definitions arrive unresolved. Variables and secrets are resolved right
 // before each connect, go into the child's environment, arguments or headers
 // and nowhere else: whatever text comes back from a server is cut, cleaned and
-// scrubbed of the values that were resolved for it before it enters an event.
+// scrubbed of the values that were resolved for it before it enters an event or a
+// log.
+//
+// # Logs
+//
+// What a server writes to stderr and sends as MCP log messages goes, line by line,
+// into <[Options].Logs>/<server>.<instance>.log, of at most 1 MiB, after which the
+// file becomes .log.1; mode 0600. A line is a JSON object: time, epoch, attempt,
+// stream (stderr, mcp, or worker for what the worker adds) and text, of at most
+// 4 KiB. 500 lines at once and 100 a second are kept; what comes faster is dropped
+// and counted, and nobody ever waits for the disk. Files that were not written to
+// for 30 days are removed when the worker starts.
+//
+// The worker answers requests for them, also for instances that it no longer runs:
+// see package callwire.
+//
+// # Processes
+//
+// Children are started by [Parts].Spawner. With a [keeper.Keeper] no descendant of
+// a server outlives its connection, and none outlives the worker or its lease:
+// not when the worker is killed, nor when it stands still. When the keeper itself
+// dies, each of its children is a failure (killed) and is restarted under another
+// one. Without a keeper children are ended with their process group, and a worker
+// that is killed leaves them to the end of their stdin.
+//
+// A server inherits from the worker what it needs to find programs and files, to
+// write text and to reach the network (PATH, HOME, LC_*, proxies, certificates
+// and the like), and nothing else.
 //
 // # What is not promised
 //
 // A list of tools that fails, the first or a later one, ends its connection.
-// Servers of type sse are refused. No proxy of the worker's environment is used.
-//
-// Children are killed with their process group; a descendant that made a group
-// or session of its own is not found. A killed worker leaves its children to
-// the end of their stdin.
+// Servers of type sse are refused. The worker's own connections to remote servers
+// use no proxy of its environment.
 package worker

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,40 @@ import (
 
 // inherited are the variables of the worker that its children see. Everything
 // else is the worker's own business, credentials first of all.
-var inherited = []string{"PATH", "HOME", "LANG", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL"}
+var inherited = append([]string{
+	"PATH", "HOME", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL",
+	// How text is written.
+	"LANG", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
+	// Whom a network's own certificates are trusted by.
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+	// Where programs keep what is theirs.
+	"XDG_CACHE_HOME", "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "XDG_DATA_DIRS", "XDG_DATA_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME",
+}, proxies...)
+
+// proxies say how the network is reached; programs differ in which case they
+// read. Their values may hold a password.
+var proxies = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+}
+
+// proxySecrets returns what of the inherited proxies is a secret: the passwords,
+// and the URLs with them.
+func proxySecrets(worker func(string) (string, bool)) []string {
+	var secrets []string
+	for _, name := range proxies {
+		v, set := worker(name)
+		if !set || !strings.Contains(v, "@") {
+			continue
+		}
+		secrets = append(secrets, v)
+		if u, err := url.Parse(v); err == nil {
+			if password, ok := u.User.Password(); ok && len(password) >= shortestSecret {
+				secrets = append(secrets, password)
+			}
+		}
+	}
+	return secrets
+}
 
 // environ returns a child's environment: the definition's variables, before
 // those of its file, before those that are inherited.

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +23,47 @@ func TestEnviron(t *testing.T) {
 	}
 	if got := environ(func(string) (string, bool) { return "", false }, nil, nil); got == nil || len(got) != 0 {
 		t.Errorf("an empty environment is %v, which os/exec would replace by its own", got)
+	}
+}
+
+// case C4: what a child needs to reach the network and to write text reaches it,
+// and no more.
+func TestEnvironOfTheNetwork(t *testing.T) {
+	worker := map[string]string{
+		"HTTP_PROXY": "1", "HTTPS_PROXY": "2", "NO_PROXY": "3", "ALL_PROXY": "4",
+		"http_proxy": "5", "https_proxy": "6", "no_proxy": "7", "all_proxy": "8",
+		"SSL_CERT_FILE": "9", "SSL_CERT_DIR": "10", "NODE_EXTRA_CA_CERTS": "11",
+		"LC_ALL": "12", "LC_CTYPE": "13", "XDG_CACHE_HOME": "14",
+		"SSL_KEY_FILE": "x", "NODE_OPTIONS": "x", "XDG_SESSION_ID": "x", "LCX": "x",
+	}
+	got := environ(func(name string) (string, bool) { v, ok := worker[name]; return v, ok }, nil, nil)
+	want := 0
+	for name, v := range worker {
+		if has := slices.Contains(got, name+"="+v); has != (v != "x") {
+			t.Errorf("%s reached the child: %v", name, has)
+		}
+		if v != "x" {
+			want++
+		}
+	}
+	if len(got) != want {
+		t.Errorf("the environment is %q", got)
+	}
+}
+
+// T10: the password of a proxy is a secret of the attempt.
+func TestProxySecrets(t *testing.T) {
+	worker := map[string]string{
+		"HTTPS_PROXY": "http://user:pass%20word@proxy:3128", "http_proxy": "http://proxy:3128", "ALL_PROXY": "u:no url@proxy",
+	}
+	lookup := func(name string) (string, bool) { v, ok := worker[name]; return v, ok }
+	want := []string{"http://user:pass%20word@proxy:3128", "pass word", "u:no url@proxy"}
+	if d := cmp.Diff(want, proxySecrets(lookup)); d != "" {
+		t.Errorf("secrets (-want +got):\n%s", d)
+	}
+	said := newScrubber(proxySecrets(lookup)).text("connect http://user:pass%20word@proxy:3128: denied for pass%20word", 1000)
+	if strings.Contains(said, "word") {
+		t.Errorf("the password is in %q", said)
 	}
 }
 

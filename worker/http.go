@@ -34,15 +34,17 @@ var (
 
 // newHTTP returns a connection that has not been dialled. Only revisions with a
 // handshake have a stream that can be listened to without a request.
-func newHTTP(url string, headers map[string]string, listen bool, roots []string, notify func(string, jsontext.Value)) (*httpWire, error) {
+func newHTTP(dial dialFunc, url string, headers map[string]string, listen bool, roots []string, notify func(string, jsontext.Value)) (*httpWire, error) {
 	t := &httpWire{lifeline: newLifeline(), roots: roots, notify: notify}
-	t.trip = newTrip(headers, func(what signOfLife, err error) {
+	t.trip = newTrip(dial, headers, func(what signOfLife, err error) {
 		switch what {
 		case streamOpened:
 			// What was announced before is lost.
 			notify(string(mcp.MethodNotificationToolsListChanged), nil)
 		case dialFailed:
 			t.finish(httpEnding(err))
+		case heardFrom:
+			t.beat()
 		}
 	})
 	options := []transport.StreamableHTTPCOption{

@@ -16,6 +16,7 @@ import (
 type host struct {
 	parts   Parts
 	options Options
+	logs    *shelf // nil: none are kept
 }
 
 // instance runs one instance under one epoch, in one goroutine: see run.
@@ -142,7 +143,7 @@ func (i *instance) loop(ctx, life context.Context, helpers *sync.WaitGroup, wrot
 		case e := <-wrote:
 			in = i.wrote(e)
 		case <-i.timer.C:
-			in.What = Elapsed{Timer: i.alarm}
+			in.What = i.elapsed(time.Now())
 		case <-leave:
 			leave = nil
 			in.What = Leaving{Reason: "the worker stops"}
@@ -209,6 +210,13 @@ func (i *instance) do(life context.Context, helpers *sync.WaitGroup, at time.Tim
 		i.attempt.lists <- i.tools
 	case Serve:
 		i.attempt.serves <- struct{}{}
+	case Ask:
+		select {
+		case i.attempt.asks <- e.Ping:
+		default: // the last one is still on its way
+		}
+	case Break:
+		i.attempt.breaks <- e.Failure
 	case Close:
 		i.attempt.close(e.Now)
 	case Sleep:

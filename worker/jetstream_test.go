@@ -2,12 +2,14 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/errors"
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/callwire"
@@ -122,5 +124,69 @@ func TestWorkerOnJetStream(t *testing.T) {
 	}
 	if d := cmp.Diff(want, kinds); d != "" {
 		t.Errorf("history (-want +got):\n%s", d)
+	}
+}
+
+// T10: logs go over the real bus to whoever visits it, as they come, and no
+// message of it holds a secret.
+func TestLogsOnJetStream(t *testing.T) {
+	server := eventstest.NewServer(t, nil)
+	log, err := jetlog.Open(t.Context(), server.Connect("worker"), "f", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bus testLogs
+	sniffer := server.Connect("sniffer")
+	if _, err := sniffer.Subscribe(">", func(m *nats.Msg) { _, _ = bus.Write(m.Data) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := sniffer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := testShelf(t)
+	h := &host{logs: s, parts: Parts{Calls: log}, options: Options{Fleet: "f", ID: testWorker, Logger: slog.New(slog.DiscardHandler)}}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan struct{})
+	go func() { defer close(served); h.serveLogs(ctx) }()
+	defer func() { stop(); <-served }()
+
+	r := h.record(events.Address{Worker: testWorker, Server: "s", Instance: "0"}, Ref{Epoch: 1, Attempt: 1})
+	defer r.close(hangLimit)
+	stderr := r.stderr(newScrubber([]string{"canary-1234"}))
+	say := func(text string) { _, _ = stderr.Write([]byte(text)) }
+	say("first canary-1234\n")
+
+	guest, err := jetlog.Visit(server.Connect("guest"), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	follow, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []string
+	for end := time.Now().Add(hangLimit); ; {
+		_, err = guest.Call(follow, events.LogsSubject("f", testWorker), &callwire.Request{
+			Tool: callwire.LogsTool, Arguments: []byte(`{"server":"s","instance":"0","tail":-1,"follow":true}`),
+		}, func(f *callwire.Frame) {
+			lines, _ := callwire.DecodeLogLines(f.Data)
+			for _, l := range lines {
+				if got = append(got, l.Text); len(got) == 1 {
+					say("second canary-1234\n")
+				} else {
+					cancel()
+				}
+			}
+		})
+		// It may not be served yet.
+		var e *callwire.Error
+		if !errors.As(err, &e) || e.Outcome != callwire.NotExecuted || time.Now().After(end) {
+			break
+		}
+	}
+	if d := cmp.Diff([]string{"first [redacted]", "second [redacted]"}, got); d != "" || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, lines (-want +got):\n%s", err, d)
+	}
+	eventually(t, "the bus to be seen", func() bool { return strings.Contains(bus.String(), "second [redacted]") })
+	if strings.Contains(bus.String(), "canary") {
+		t.Errorf("a secret is on the bus:\n%s", &bus)
 	}
 }

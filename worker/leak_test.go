@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/worker/keeper"
 	"github.com/toolfleet/toolfleet/worker/mcptest"
 )
 
@@ -55,7 +56,7 @@ func TestCancelledConnectsLeaveNothing(t *testing.T) {
 	files := descriptors(t)
 	for i := range 60 {
 		d := definitions[i%len(definitions)]
-		x := &dialing{definition: &d, env: os.LookupEnv, allowed: func() error { return nil }}
+		x := &dialing{definition: &d, env: os.LookupEnv, spawner: keeper.Direct{}, allowed: func() error { return nil }}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(40))*time.Millisecond)
 		c, err := x.connect(ctx, t.Context())
 		if err == nil {

@@ -11,6 +11,8 @@ import (
 // in this order: over (it can no longer be used; end says why), perhaps hung
 // (it would not go), gone (nothing of it is left; how says how).
 type lifeline struct {
+	*pulse
+
 	over, hung, gone chan struct{}
 	// shut and hard ask for the end: in peace, and by force.
 	shut, hard chan struct{}
@@ -42,7 +44,8 @@ func (e ending) Error() string { return string(e.code) + ": " + e.message }
 
 func newLifeline() *lifeline {
 	return &lifeline{
-		over: make(chan struct{}), hung: make(chan struct{}), gone: make(chan struct{}),
+		pulse: newPulse(),
+		over:  make(chan struct{}), hung: make(chan struct{}), gone: make(chan struct{}),
 		shut: make(chan struct{}), hard: make(chan struct{}),
 	}
 }

@@ -18,7 +18,7 @@ func Step(s State, in Input) (State, []Effect) {
 	case LeaseChanged:
 		m.lease(w.Held)
 	case Elapsed:
-		m.elapsed(w.Timer)
+		m.elapsed(w)
 	case Disowned:
 		if in.Ref.Epoch == m.Epoch {
 			m.disowned()
@@ -63,6 +63,8 @@ func (m *machine) attempt(h Happening) {
 		m.listed(w)
 	case ToolsChanged:
 		m.toolsChanged()
+	case PingUnknown:
+		m.Pingless = true
 	case StopHung:
 		if m.Stage == Stopping {
 			m.append(events.Failed{
@@ -176,7 +178,7 @@ func (m *machine) begin() {
 	m.Running = m.Command
 	m.Ref = Ref{Epoch: m.Epoch, Generation: m.Command.Generation, Attempt: m.Ref.Attempt + 1}
 	m.Stage, m.Answered, m.Next = Connecting, false, ""
-	m.Relisting, m.Relist = false, false
+	m.Relisting, m.Relist, m.Offered = false, false, false
 	m.append(events.Connecting{Attempt: m.Ref.Attempt, Generation: m.Ref.Generation, Definition: digestOf(m.Command)})
 }
 
@@ -190,13 +192,30 @@ func (m *machine) close(reason string, next Next) {
 
 // down notes that the instance is ready no longer.
 func (m *machine) down() {
-	if m.Stage != Ready {
+	switch {
+	case m.Stage == Ready:
+		m.Timer = 0
+		if m.at.Sub(m.ReadySince) >= stablePeriod(m.Running.Definition.RestartPolicy) {
+			m.Failures = 0
+		}
+	case m.Stage == Listing && m.Offered:
+		m.restarted() // the chain gets the list all the same, and makes the instance ready
+	default:
 		return
 	}
-	if m.at.Sub(m.ReadySince) >= stablePeriod(m.Running.Definition.RestartPolicy) {
-		m.Failures = 0
-	}
 	m.DownSince = m.at
+}
+
+// restarted appends the event of that kind if one is due.
+func (m *machine) restarted() {
+	if m.Restarting {
+		var downtime time.Duration
+		if !m.DownSince.IsZero() {
+			downtime = max(0, m.at.Sub(m.DownSince))
+		}
+		m.append(events.Restarted{Attempt: m.Ref.Attempt, DowntimeMs: downtime.Milliseconds()})
+	}
+	m.Restarting, m.DownSince = false, time.Time{}
 }
 
 func (m *machine) stopped(how string) {
@@ -238,6 +257,7 @@ func (m *machine) listed(w Listed) {
 	case m.Stage == Ready && w.Same:
 		m.relisted()
 	case m.Stage == Ready, m.Stage == Listing:
+		m.Offered = true
 		m.do(Append{Ref: m.Ref, Body: events.ToolsListed{Listing: w.Listing}, Blob: w.Blob, Cause: m.cause()})
 	}
 }
@@ -263,14 +283,8 @@ func (m *machine) toolsChanged() {
 func (m *machine) ready() {
 	m.Stage, m.ReadySince, m.Worked, m.Probes = Ready, m.at, true, 0
 	m.do(Serve{Ref: m.Ref})
-	if m.Restarting {
-		var downtime time.Duration
-		if !m.DownSince.IsZero() {
-			downtime = max(0, m.at.Sub(m.DownSince))
-		}
-		m.append(events.Restarted{Attempt: m.Ref.Attempt, DowntimeMs: downtime.Milliseconds()})
-	}
-	m.Restarting, m.DownSince = false, time.Time{}
+	m.watch()
+	m.restarted()
 	m.relisted()
 }
 

@@ -48,7 +48,7 @@ func (d *dialing) handshake(ctx, life context.Context) (*client.Client, *hello, 
 		revisions[0] = mcp.LATEST_LEGACY_PROTOCOL_VERSION
 	}
 	for i := 0; ; i++ {
-		if err := d.open(life, mcp.IsModernProtocol(revisions[i])); err != nil {
+		if err := d.open(ctx, life, mcp.IsModernProtocol(revisions[i])); err != nil {
 			return nil, nil, err
 		}
 		d.phase, d.last = events.PhaseHandshake, &exchange{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -13,9 +14,10 @@ import (
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/callwire"
+	"github.com/toolfleet/toolfleet/worker/keeper"
 )
 
-// Parts is what a worker stands on. All but Secrets are needed.
+// Parts is what a worker stands on. All but Secrets and Spawner are needed.
 type Parts struct {
 	Journal Journal
 	Inbox   Inbox
@@ -24,6 +26,16 @@ type Parts struct {
 	// Secrets may be nil: then no reference to a secret has a value.
 	Secrets Secrets
 	Calls   Calls
+	// Spawner starts the processes of stdio servers. Default [keeper.Direct],
+	// which ends nothing when the worker dies.
+	Spawner Spawner
+}
+
+// Spawner starts processes. A [*keeper.Keeper] is one.
+type Spawner interface {
+	// Spawn starts a program and waits for that until the context ends. An error
+	// marked [keeper.ErrLapsed] says that the lease is over.
+	Spawn(ctx context.Context, p *keeper.Program) (*keeper.Child, error)
 }
 
 // Journal is where a worker writes what happens, and reads its own chains.
@@ -90,6 +102,12 @@ type Options struct {
 	// Env is the worker's environment: what variables are resolved with, and a
 	// few are inherited from. Default [os.LookupEnv].
 	Env func(name string) (string, bool)
+	// Dial connects to the hosts of remote servers. Default a [net.Dialer].
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Logs is the folder for what servers write to stderr and send as log
+	// messages, in two files of 1 MiB at most for each instance. Default "": that
+	// is not kept.
+	Logs string
 	// Limits of time and number.
 	Limits Limits
 	// Logger for what is not an event. Default none.
@@ -125,6 +143,9 @@ func (o *Options) withDefaults(p *Parts) (Options, error) {
 	if p.Journal == nil || p.Inbox == nil || p.Lease == nil || p.Blobs == nil || p.Calls == nil {
 		return d, errors.New("worker lacks one of its parts")
 	}
+	if p.Spawner == nil {
+		p.Spawner = keeper.Direct{}
+	}
 	if d.Fleet == "" {
 		d.Fleet = events.DefaultFleet
 	}
@@ -133,6 +154,9 @@ func (o *Options) withDefaults(p *Parts) (Options, error) {
 	}
 	if d.Env == nil {
 		d.Env = os.LookupEnv
+	}
+	if d.Dial == nil {
+		d.Dial = (&net.Dialer{Timeout: dialLimit}).DialContext
 	}
 	if d.Limits.Drain == 0 {
 		d.Limits.Drain = 30 * time.Second

@@ -1,44 +1,44 @@
 package worker
 
 import (
+	"context"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/errors"
+	"golang.org/x/sys/unix"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/worker/keeper"
 )
 
 // The steps of stopping a process. The grace period is shared between waiting
 // for the end of stdin to be enough, and waiting for TERM to be.
 const (
 	eofShare = 0.4
-	// orphanGrace is what the rest of a group has when its first process is
-	// gone, before and after TERM: nobody will tell it anything any more.
+	// orphanGrace is what the descendants of a process have that is gone, before
+	// and after TERM: nobody will tell them anything any more.
 	orphanGrace = 200 * time.Millisecond
 	// killLimit is how long a killed process may take to disappear.
 	killLimit = 5 * time.Second
-	// groupPoll is how often a group is looked at whose processes are not our
-	// children: nothing announces their end.
-	groupPoll = 10 * time.Millisecond
 )
 
-// process is a child with its group and our ends of its pipes.
+// process is a child and our ends of its pipes.
 type process struct {
-	cmd    *exec.Cmd
+	*keeper.Child
+
 	stdin  *os.File
 	stdout *os.File
 	stderr *os.File
-	// exited is closed when the child is; its group may go on.
-	exited chan struct{}
 }
 
-// spawn starts a child in a group of its own. Its error is an [events.Failure].
-func spawn(r *resolved, environ []string) (*process, error) {
+// spawn starts a child. Its error is an [events.Failure].
+func spawn(ctx context.Context, by Spawner, r *resolved, environ []string, name string) (*process, error) {
 	if r.cwd != "" {
 		if info, err := os.Stat(r.cwd); err != nil || !info.IsDir() {
 			return nil, events.NewFailure(events.CwdNotFound, events.PhaseSpawn, "cwd "+r.cwd+" is no directory on this worker")
@@ -48,51 +48,48 @@ func spawn(r *resolved, environ []string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := &exec.Cmd{Path: path, Args: append([]string{r.command}, r.args...), Env: environ, Dir: r.cwd}
-	ownGroup(cmd)
-	p := &process{cmd: cmd, exited: make(chan struct{})}
-	theirs, err := p.pipes()
-	if err == nil {
-		err = cmd.Start()
+	program := &keeper.Program{
+		Name: name, Path: path, Args: append([]string{r.command}, r.args...), Env: environ, Dir: r.cwd,
 	}
-	for _, f := range theirs {
-		_ = f.Close()
+	p := &process{}
+	err = p.pipes(program)
+	if err == nil {
+		p.Child, err = by.Spawn(ctx, program)
+	}
+	for _, f := range []*os.File{program.Stdin, program.Stdout, program.Stderr} {
+		if f != nil {
+			_ = f.Close()
+		}
 	}
 	if err != nil {
 		p.closePipes()
-		return nil, events.NewFailure(events.SpawnFailed, events.PhaseSpawn, withoutPath(err).Error())
+		return nil, spawnFailure(ctx, err)
 	}
-	go func() {
-		_ = cmd.Wait() // the outcome is in ProcessState
-		close(p.exited)
-	}()
 	return p, nil
 }
 
-// pipes makes the child's streams and returns its ends of them. They are files,
-// so waiting for the child does not wait for whoever inherited them.
-func (p *process) pipes() (theirs []*os.File, err error) {
-	pipe := func(ours, child **os.File, childReads bool) {
-		if err != nil {
-			return
-		}
-		var r, w *os.File
-		if r, w, err = os.Pipe(); err != nil {
-			return
-		}
-		if childReads {
-			*ours, *child = w, r
-		} else {
-			*ours, *child = r, w
-		}
-		theirs = append(theirs, *child)
+// spawnFailure says why there is no process.
+func spawnFailure(ctx context.Context, err error) error {
+	code := events.SpawnFailed
+	switch {
+	case errors.Is(err, keeper.ErrLapsed):
+		code = events.LeaseLost
+	case ctx.Err() != nil:
+		code = events.ConnectTimeout
 	}
-	var stdin, stdout, stderr *os.File
-	pipe(&p.stdin, &stdin, true)
-	pipe(&p.stdout, &stdout, false)
-	pipe(&p.stderr, &stderr, false)
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
-	return theirs, err
+	return events.NewFailure(code, events.PhaseSpawn, withoutPath(err).Error())
+}
+
+// pipes makes the child's streams, and our ends of them.
+func (p *process) pipes(theirs *keeper.Program) (err error) {
+	if theirs.Stdin, p.stdin, err = os.Pipe(); err != nil {
+		return err
+	}
+	if p.stdout, theirs.Stdout, err = os.Pipe(); err != nil {
+		return err
+	}
+	p.stderr, theirs.Stderr, err = os.Pipe()
+	return err
 }
 
 func (p *process) closePipes() {
@@ -123,20 +120,26 @@ func lookPath(r *resolved, environ []string) (string, error) {
 		}
 		return notFound("on this worker")
 	}
+	// A PATH of the definition is in environ as well: it hides the worker's.
+	whose := "the worker's PATH"
+	if _, own := r.env["PATH"]; own {
+		whose = "the definition's PATH"
+	}
 	var search string
 	for _, v := range environ {
 		if dirs, ok := strings.CutPrefix(v, "PATH="); ok {
 			search = dirs
 		}
 	}
-	for _, dir := range filepath.SplitList(search) {
+	folders := filepath.SplitList(search)
+	for _, dir := range folders {
 		// A relative directory would make the program depend on where the
 		// worker was started.
 		if path := filepath.Join(dir, r.command); filepath.IsAbs(dir) && executable(path) {
 			return path, nil
 		}
 	}
-	return notFound("on PATH " + search)
+	return notFound("on " + whose + " (looked in " + strconv.Itoa(len(folders)) + " folders)")
 }
 
 func executable(path string) bool {
@@ -153,49 +156,49 @@ func withoutPath(err error) error {
 	return err
 }
 
-// stop ends the process and its group: end of stdin, then TERM, then KILL to
-// the group. Closing hard skips to KILL. It returns how it ended, and false if
+// stop ends the process and its descendants: end of stdin, then TERM, then KILL.
+// Closing hard skips to KILL. It returns how the process ended, and false if
 // something is left after all that.
 func (p *process) stop(hard <-chan struct{}, grace time.Duration) (how string, gone bool) {
 	_ = p.stdin.Close()
 	how = "closed"
 	eof := time.Duration(float64(grace) * eofShare)
-	if !await(p.exited, hard, eof) {
+	if !await(p.Exited(), hard, eof) {
 		if !closed(hard) {
 			how = "terminated"
-			p.signal(terminate)
+			p.Signal(syscall.SIGTERM)
 		}
-		if !await(p.exited, hard, grace-eof) {
+		if !await(p.Exited(), hard, grace-eof) {
 			how = "killed"
-			p.signal(kill)
-			if !await(p.exited, nil, killLimit) {
-				return how, false
-			}
+			p.End(0)
+			return how, await(p.Ended(), nil, killLimit)
 		}
 	}
-	if p.groupEnded(hard, orphanGrace) {
-		return how, true
+	p.End(orphanGrace)
+	if !await(p.Ended(), hard, 2*orphanGrace) {
+		p.End(0)
 	}
-	if !closed(hard) {
-		p.signal(terminate)
-	}
-	if p.groupEnded(hard, orphanGrace) {
-		return how, true
-	}
-	p.signal(kill)
-	return how, p.groupEnded(nil, killLimit)
+	return how, await(p.Ended(), nil, killLimit)
 }
 
-// groupEnded waits until no process of the group is left.
-func (p *process) groupEnded(hard <-chan struct{}, limit time.Duration) bool {
-	for end := time.Now().Add(limit); ; {
-		if p.groupGone() {
-			return true
-		}
-		if time.Now().After(end) || await(hard, nil, groupPoll) {
-			return false
-		}
+// ending says how a process ended that has exited.
+func (p *process) ending() ending {
+	x := p.Exit()
+	switch {
+	case x.Lapsed:
+		return newEnding(events.LeaseLost, "the worker's lease ended")
+	case x.Lost:
+		end := newEnding(events.Killed, "ended with its keeper, which died")
+		end.signal = unix.SignalName(x.Signal)
+		return end
+	case x.Signal != 0:
+		end := newEnding(events.Killed, "ended by "+unix.SignalName(x.Signal))
+		end.signal = unix.SignalName(x.Signal)
+		return end
 	}
+	end := newEnding(events.Exited, "exited with status "+strconv.Itoa(x.Status))
+	end.exit = &x.Status
+	return end
 }
 
 // await waits for done, until the limit or until hard is closed.

@@ -58,14 +58,19 @@ func (m *machine) sleep(d time.Duration) {
 	m.do(Sleep{Timer: m.Timer, For: d})
 }
 
-// elapsed begins the attempt that a timer was armed for. Whatever made it
-// pointless has disarmed the timer.
-func (m *machine) elapsed(timer int) {
-	if timer == 0 || timer != m.Timer {
+// elapsed does what a timer was armed for. Whatever made it pointless has
+// disarmed the timer.
+func (m *machine) elapsed(w Elapsed) {
+	if w.Timer == 0 || w.Timer != m.Timer {
 		return
 	}
-	if m.Stage == Parked {
+	switch m.Stage {
+	case Ready:
+		m.check(w)
+		return
+	case Parked:
 		m.Probes++
+	default:
 	}
 	m.begin()
 }

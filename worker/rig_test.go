@@ -36,6 +36,7 @@ type rig struct {
 	calls   *testCalls
 	secrets testSecrets
 	logs    *testLogs
+	spawner Spawner // nil is the default
 	options Options
 
 	stop   context.CancelFunc
@@ -54,7 +55,7 @@ const (
 func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, memory: eventstest.NewMemory("f"), lease: &testLease{remaining: time.Hour},
-		calls: &testCalls{handlers: make(map[string]CallHandler)}, secrets: testSecrets{}, logs: &testLogs{},
+		calls: &testCalls{served: make(map[string]*served)}, secrets: testSecrets{}, logs: &testLogs{},
 		tips: make(map[events.Chain]events.Tip), orders: make(map[events.Address]events.Seq),
 	}
 	r.log = r.memory.Open("controller")
@@ -73,7 +74,7 @@ func (r *rig) start() {
 	r.stop, r.ended = stop, make(chan struct{})
 	parts := Parts{
 		Journal: r.memory.Open("worker"), Inbox: r.memory.Open("worker"), Blobs: r.memory.Open("worker"),
-		Lease: r.lease, Calls: r.calls, Secrets: r.secrets,
+		Lease: r.lease, Calls: r.calls, Secrets: r.secrets, Spawner: r.spawner,
 	}
 	go func() {
 		defer close(r.ended)
@@ -234,31 +235,40 @@ func (s testSecrets) Get(_ context.Context, ref string) (string, error) {
 
 // testCalls hands calls to whoever serves their subject.
 type testCalls struct {
-	mu       sync.Mutex
-	handlers map[string]CallHandler
-	running  sync.WaitGroup
+	mu     sync.Mutex
+	served map[string]*served
+}
+
+// served is one subject, with its calls that run.
+type served struct {
+	handle  CallHandler
+	running sync.WaitGroup
 }
 
 func (c *testCalls) ServeCalls(ctx context.Context, subject string, h CallHandler) error {
+	s := &served{handle: h}
 	c.mu.Lock()
-	c.handlers[subject] = h
+	c.served[subject] = s
 	c.mu.Unlock()
 	<-ctx.Done()
 	c.mu.Lock()
-	delete(c.handlers, subject)
+	delete(c.served, subject)
 	c.mu.Unlock()
-	c.running.Wait()
+	s.running.Wait()
 	return nil
 }
 
-func (c *testCalls) handler(subject string) CallHandler {
+// begin returns the handler of a subject, for one call that is to be ended, or
+// nil.
+func (c *testCalls) begin(subject string) (h CallHandler, end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h := c.handlers[subject]; h != nil {
-		c.running.Add(1)
-		return h
+	s := c.served[subject]
+	if s == nil {
+		return nil, nil
 	}
-	return nil
+	s.running.Add(1)
+	return s.handle, s.running.Done
 }
 
 // call is what came of a call.
@@ -273,11 +283,12 @@ func (r *rig) call(ctx context.Context, s events.ServerID, tool, arguments strin
 	r.t.Helper()
 	subject := events.CallSubject("f", s, "0", 1)
 	var h CallHandler
+	var end func()
 	eventually(r.t, "calls to be served", func() bool {
-		h = r.calls.handler(subject)
+		h, end = r.calls.begin(subject)
 		return h != nil
 	})
-	defer r.calls.running.Done()
+	defer end()
 	var out call
 	result, err := h(ctx, &callwire.Request{ID: "call-" + tool, Tool: tool, Arguments: jsontext.Value(arguments)},
 		func(k callwire.FrameKind, data []byte) {

@@ -22,13 +22,17 @@ const (
 
 // scrubber removes the values that were resolved for one attempt from text. The
 // zero scrubber removes nothing.
-type scrubber struct{ replace *strings.Replacer }
+type scrubber struct {
+	replace *strings.Replacer
+	longest int // form that is looked for, in bytes
+}
 
 // newScrubber looks for the values in the forms that text may hold them in:
-// plain, in a URL, in JSON, in base64.
+// plain, in a URL, in JSON, in base64. Of a value with several lines each line is
+// looked for as well: text is often cut into lines.
 func newScrubber(values []string) scrubber {
 	var forms []string
-	for _, v := range values {
+	for _, v := range withLines(values) {
 		forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v), base64.StdEncoding.EncodeToString([]byte(v)))
 		if quoted, err := json.Marshal(v); err == nil {
 			forms = append(forms, string(quoted[1:len(quoted)-1]))
@@ -44,7 +48,27 @@ func newScrubber(values []string) scrubber {
 	for _, f := range slices.Compact(forms) {
 		pairs = append(pairs, f, redacted)
 	}
-	return scrubber{strings.NewReplacer(pairs...)}
+	s := scrubber{replace: strings.NewReplacer(pairs...)}
+	if len(forms) > 0 {
+		s.longest = len(forms[0])
+	}
+	return s
+}
+
+// withLines adds the lines of values that have several.
+func withLines(values []string) []string {
+	all := slices.Clone(values)
+	for _, v := range values {
+		if !strings.Contains(v, "\n") {
+			continue
+		}
+		for line := range strings.Lines(v) {
+			if line = strings.TrimSpace(line); len(line) >= shortestVariable {
+				all = append(all, line)
+			}
+		}
+	}
+	return all
 }
 
 func (s scrubber) scrub(text string) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/worker/keeper"
 	"github.com/toolfleet/toolfleet/worker/mcptest"
 )
 
@@ -82,8 +83,9 @@ func TestSpawnFailures(t *testing.T) {
 		code    events.Code
 		message string
 	}{
-		"nowhere":        {events.Definition{Command: "no-such-command", Env: path}, events.CommandNotFound, "no-such-command is no executable file on PATH /nowhere:relative"},
-		"own PATH":       {events.Definition{Command: "sh", Env: path}, events.CommandNotFound, "/nowhere"},
+		"nowhere":        {events.Definition{Command: "no-such-command", Env: path}, events.CommandNotFound, "no-such-command is no executable file on the definition's PATH (looked in 2 folders)"},
+		"worker's PATH":  {events.Definition{Command: "no-such-command"}, events.CommandNotFound, "on the worker's PATH"},
+		"own PATH":       {events.Definition{Command: "sh", Env: path}, events.CommandNotFound, "sh is no executable file"},
 		"absolute":       {events.Definition{Command: "/no/such/file"}, events.CommandNotFound, "/no/such/file"},
 		"not executable": {events.Definition{Command: script}, events.CommandNotFound, "executable"},
 		"a folder":       {events.Definition{Command: dir}, events.CommandNotFound, "executable"},
@@ -103,7 +105,7 @@ func TestSpawnFailures(t *testing.T) {
 			}
 			d := dialTo(t, tc.def, hangLimit)
 			end := d.ending(d.err, 0)
-			if end.code != tc.code || !strings.Contains(end.message, tc.message) {
+			if end.code != tc.code || !strings.Contains(end.message, tc.message) || strings.Contains(end.message, "/nowhere") {
 				t.Errorf("%+v, want %s with %q", end, tc.code, tc.message)
 			}
 			if end.retry != (tc.code == events.SpawnFailed) {
@@ -118,7 +120,7 @@ func TestNothingIsSpawnedUnlessAllowed(t *testing.T) {
 	record := mcptest.NewRecord(t)
 	def := mcptest.Script{Record: record.Path()}.Definition(t)
 	for _, def := range []events.Definition{def, {URL: "http://127.0.0.1:1/"}} {
-		d := &dialing{definition: &def, env: os.LookupEnv, allowed: func() error {
+		d := &dialing{definition: &def, env: os.LookupEnv, spawner: keeper.Direct{}, allowed: func() error {
 			return events.NewFailure(events.LeaseLost, events.PhaseSpawn, "")
 		}}
 		_, err := d.connect(t.Context(), t.Context())

@@ -64,6 +64,15 @@ type State struct {
 	// Relisting says that a list of tools is under way or not yet acknowledged,
 	// Relist that one more has to follow it.
 	Relisting, Relist bool
+	// Offered says that a complete list of the current connection was given to
+	// the chain.
+	Offered bool
+	// Asked counts the questions that the server has left unanswered since it was
+	// last heard, AskedAt is when the last one was. Pingless says that the
+	// connection's are not ping.
+	Asked    int
+	AskedAt  time.Time
+	Pingless bool
 	// ReadySince is when the current connection became ready.
 	ReadySince time.Time
 	// DownSince is when the instance ceased to be ready, or zero.
@@ -134,8 +143,13 @@ type (
 	LeaseChanged struct{ Held bool }
 	// Disowned says that the chain has another owner, or none.
 	Disowned struct{}
-	// Elapsed is the end of a Sleep.
-	Elapsed struct{ Timer int }
+	// Elapsed is the end of a Sleep. Heard is when anything last came from the
+	// server of a connection, Busy that a call may be what keeps it silent.
+	Elapsed struct {
+		Timer int
+		Heard time.Time
+		Busy  bool
+	}
 
 	// Appended acknowledges an Append.
 	Appended struct{ Kind events.Kind }
@@ -152,6 +166,8 @@ type (
 	}
 	// ToolsChanged says that the server announced a change.
 	ToolsChanged struct{}
+	// PingUnknown says that the server knows no ping.
+	PingUnknown struct{}
 	// StopHung says that the connection could not be closed in time.
 	StopHung struct{}
 	// Ended says that nothing of the attempt is left, and why.
@@ -174,6 +190,7 @@ func (Appended) happening()     {}
 func (Dialed) happening()       {}
 func (Listed) happening()       {}
 func (ToolsChanged) happening() {}
+func (PingUnknown) happening()  {}
 func (StopHung) happening()     {}
 func (Ended) happening()        {}
 
@@ -203,6 +220,18 @@ type (
 	List struct{ Ref Ref }
 	// Serve answers calls from now on, until the attempt ends or is closed.
 	Serve struct{ Ref Ref }
+	// Ask asks the server for a sign of life: by ping, or by a request that every
+	// server answers. What it answers is only heard, but for PingUnknown.
+	Ask struct {
+		Ref  Ref
+		Ping bool
+	}
+	// Break ends the attempt as one that failed. Answered by Ended with the
+	// failure.
+	Break struct {
+		Ref     Ref
+		Failure events.Failure
+	}
 	// Close ends the attempt: in peace, or (Now) by force. Answered by Ended,
 	// before it perhaps by StopHung.
 	Close struct {
@@ -223,6 +252,8 @@ func (Append) effect()  {}
 func (Connect) effect() {}
 func (List) effect()    {}
 func (Serve) effect()   {}
+func (Ask) effect()     {}
+func (Break) effect()   {}
 func (Close) effect()   {}
 func (Sleep) effect()   {}
 func (Finish) effect()  {}

@@ -71,11 +71,11 @@ type outgoing struct {
 // newStdio takes over a process. Notify is called for each notification, in
 // order, and must not block. A child that cannot be killed is given up when life
 // ends.
-func newStdio(life context.Context, p *process, roots []string, notify func(string, jsontext.Value)) *stdio {
+func newStdio(life context.Context, p *process, stderr *tail, roots []string, notify func(string, jsontext.Value)) *stdio {
 	t := &stdio{
 		lifeline: newLifeline(), proc: p, roots: roots, notify: notify,
 		out: make(chan *outgoing), asks: make(chan *frame, askQueue), broken: make(chan ending, 2),
-		pending: make(map[int64]chan *frame), stderr: &tail{}, stray: &strays{},
+		pending: make(map[int64]chan *frame), stderr: stderr, stray: &strays{},
 	}
 	t.readers.Go(t.read)
 	t.readers.Go(func() { t.stderr.copy(p.stderr) })
@@ -90,11 +90,11 @@ func newStdio(life context.Context, p *process, roots []string, notify func(stri
 func (t *stdio) supervise(abandon <-chan struct{}) {
 	end := newEnding(events.ConnectionLost, "closed")
 	select {
-	case <-t.proc.exited:
+	case <-t.proc.Exited():
 		end = t.exit()
 	case end = <-t.broken:
 		// A process that exits closes its streams first.
-		if await(t.proc.exited, t.shut, exitNotice) && end.code == events.ConnectionLost {
+		if await(t.proc.Exited(), t.shut, exitNotice) && end.code == events.ConnectionLost {
 			end = t.exit()
 		}
 	case <-t.shut:
@@ -104,7 +104,9 @@ func (t *stdio) supervise(abandon <-chan struct{}) {
 	how, gone := t.proc.stop(t.hard, t.period(brokenGrace))
 	if !gone {
 		close(t.hung)
-		for !t.proc.groupEnded(abandon, time.Minute) && !closed(abandon) {
+		select {
+		case <-t.proc.Ended():
+		case <-abandon:
 		}
 	}
 	t.proc.closePipes()
@@ -118,15 +120,7 @@ func (t *stdio) exit() ending {
 	_ = t.proc.stdout.SetReadDeadline(soon)
 	_ = t.proc.stderr.SetReadDeadline(soon)
 	t.readers.Wait()
-	status, signal := t.proc.outcome()
-	if signal != "" {
-		end := newEnding(events.Killed, "ended by "+signal)
-		end.signal = signal
-		return end
-	}
-	end := newEnding(events.Exited, "exited with status "+strconv.Itoa(*status))
-	end.exit = status
-	return end
+	return t.proc.ending()
 }
 
 // breaks reports why the connection cannot go on.
@@ -161,6 +155,7 @@ func (t *stdio) read() {
 			continue
 		}
 		t.stray.reset()
+		t.beat()
 		t.take(f)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/mark3labs/mcp-go/client/transport"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/worker/keeper"
 	"github.com/toolfleet/toolfleet/worker/mcptest"
 )
 
@@ -34,7 +35,7 @@ func dialTo(t *testing.T, d events.Definition, limit time.Duration) dialed {
 	t.Helper()
 	life := t.Context()
 	x := dialed{dialing: &dialing{
-		definition: &d, env: os.LookupEnv, allowed: func() error { return nil },
+		definition: &d, env: os.LookupEnv, spawner: keeper.Direct{}, allowed: func() error { return nil },
 	}}
 	ctx, cancel := context.WithTimeout(life, limit)
 	defer cancel()
@@ -304,7 +305,7 @@ func TestStdioClose(t *testing.T) {
 	}
 }
 
-// case D7: a process that does not read neither holds up other calls
+// T6, case D7: a process that does not read neither holds up other calls
 // beyond their limits nor its own end.
 func TestStdioDeafProcess(t *testing.T) {
 	t.Parallel()

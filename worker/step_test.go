@@ -83,6 +83,7 @@ var scenarioDefinitions = map[string]*events.Definition{
 	},
 	"remote": {URL: "https://example.com/mcp"},
 	"policy": {Command: "server", RestartPolicy: &events.RestartPolicy{MaxRestartAttempts: new(2)}},
+	"calm":   {Command: "server", HealthCheckIntervalMs: new(int64(0))},
 	"never":  {Command: "server", RestartPolicy: &events.RestartPolicy{MaxRestartAttempts: new(0)}},
 }
 
@@ -131,10 +132,12 @@ func (s *scenario) input(b *strings.Builder, words []string) {
 		in.What = Disowned{}
 	case "elapsed":
 		timer := s.state.Timer
-		if first != "" {
-			timer = s.number(first)
+		if n, err := strconv.Atoi(first); err == nil {
+			timer = n
 		}
-		in.What = Elapsed{Timer: timer}
+		quiet, _ := time.ParseDuration(args["quiet"])
+		_, busy := args["busy"]
+		in.What = Elapsed{Timer: timer, Heard: s.now.Add(-quiet), Busy: busy}
 	case "appended":
 		in.What = Appended{Kind: events.Kind(first)}
 	case "dialed":
@@ -144,6 +147,8 @@ func (s *scenario) input(b *strings.Builder, words []string) {
 		in.What = Listed{Listing: events.Listing{Digest: "d1", Count: 2}, Same: same}
 	case "changed":
 		in.What = ToolsChanged{}
+	case "pingless":
+		in.What = PingUnknown{}
 	case "hung":
 		in.What = StopHung{}
 	case "ended":
@@ -226,6 +231,13 @@ func describe(e Effect) string {
 		return "list"
 	case Serve:
 		return "serve"
+	case Ask:
+		if e.Ping {
+			return "ask by ping"
+		}
+		return "ask"
+	case Break:
+		return fmt.Sprintf("break %s: %s", e.Failure.Code, e.Failure.Message)
 	case Close:
 		if e.Now {
 			return "close now"

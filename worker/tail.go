@@ -25,6 +25,9 @@ const (
 
 // tail keeps the end of what is written to it.
 type tail struct {
+	// lines, if set, gets all of it, too.
+	lines *lineSplitter
+
 	mu  sync.Mutex // guards buf and cut
 	buf []byte
 	cut bool
@@ -32,7 +35,14 @@ type tail struct {
 
 // copy reads until the reader ends, so that the writer on its other side never
 // waits.
-func (t *tail) copy(r io.Reader) { _, _ = io.Copy(t, r) }
+func (t *tail) copy(r io.Reader) {
+	if t.lines == nil {
+		_, _ = io.Copy(t, r)
+		return
+	}
+	_, _ = io.Copy(io.MultiWriter(t, t.lines), r)
+	t.lines.flush()
+}
 
 // Write never fails.
 func (t *tail) Write(p []byte) (int, error) {

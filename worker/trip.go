@@ -40,7 +40,13 @@ const (
 	streamOpened signOfLife = iota + 1
 	// dialFailed says that no connection to the server could be made.
 	dialFailed
+	// heardFrom says that something came from the server itself, not from a
+	// gateway that does not reach it.
+	heardFrom
 )
+
+// dialFunc connects to a host.
+type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // trip is the round trip of every request of one connection, the last one
 // included: headers, limits, and a record of what came back.
@@ -56,10 +62,10 @@ type trip struct {
 	stop     chan struct{}
 }
 
-func newTrip(headers map[string]string, sign func(signOfLife, error)) *trip {
+func newTrip(dial dialFunc, headers map[string]string, sign func(signOfLife, error)) *trip {
 	return &trip{
 		base: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: dialLimit}).DialContext,
+			DialContext:         dial,
 			TLSHandshakeTimeout: handshakeLimit,
 			IdleConnTimeout:     idleLimit,
 			ForceAttemptHTTP2:   true,
@@ -104,12 +110,17 @@ func (t *trip) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	t.answered.Store(true)
 	rec.note(resp)
-	resp.Body = &body{ReadCloser: resp.Body, cancel: cancel, limit: maxFrame, left: maxFrame, stream: isStream(resp)}
+	b := &body{ReadCloser: resp.Body, cancel: cancel, limit: maxFrame, left: maxFrame, stream: isStream(resp)}
+	resp.Body = b
+	if resp.StatusCode < http.StatusInternalServerError {
+		b.heard = func() { t.sign(heardFrom, nil) }
+		b.heard()
+	}
 	switch {
 	case r.Method == http.MethodGet:
 		return t.listening(resp), nil
-	case resp.StatusCode >= http.StatusBadRequest:
-		keepError(rec, resp)
+	case resp.StatusCode >= http.StatusBadRequest && keepError(rec, resp):
+		t.sign(heardFrom, nil)
 	}
 	return resp, nil
 }
@@ -164,15 +175,18 @@ func isStream(resp *http.Response) bool {
 }
 
 // keepError records the JSON-RPC error in an HTTP error's body, which the MCP
-// library drops, and leaves the body to be read again.
-func keepError(rec *receipt, resp *http.Response) {
+// library drops, and leaves the body to be read again. It returns whether there
+// is one.
+func keepError(rec *receipt, resp *http.Response) bool {
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
 	_ = resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(data))
 	var f frame
 	if err == nil && json.Unmarshal(data, &f, jsontext.AllowDuplicateNames(true)) == nil && f.Error != nil {
 		rec.fail(f.failure())
+		return true
 	}
+	return false
 }
 
 // body bounds an answer: a document as a whole, a stream event by event.
@@ -184,10 +198,15 @@ type body struct {
 	left   int
 	// blank says that the last line feed had nothing before it so far.
 	blank bool
+	// heard, if set, is called when something was read.
+	heard func()
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
+	if n > 0 && b.heard != nil {
+		b.heard()
+	}
 	for _, c := range p[:n] {
 		if b.stream {
 			switch c {

@@ -75,6 +75,15 @@ func (w *walk) effect(t *rapid.T, e Effect) {
 		if w.live == nil || w.closing {
 			t.Fatal("calls served without a connection")
 		}
+	case Ask:
+		if w.live == nil || *w.live != e.Ref || w.closing || w.state.Stage != Ready {
+			t.Fatalf("%v is asked, but %v is live, %s", e.Ref, w.live, w.state.Stage)
+		}
+	case Break:
+		if w.live == nil || *w.live != e.Ref || w.state.Stage != Ready {
+			t.Fatalf("break of %v, but %v is live, %s", e.Ref, w.live, w.state.Stage)
+		}
+		w.closing = true
 	case Close:
 		if w.live == nil || *w.live != e.Ref {
 			t.Fatalf("close of %v, but %v is live", e.Ref, w.live)
@@ -150,7 +159,16 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			w.end(t, rapid.SampledFrom(codes).Draw(t, "code"))
 		},
 		"elapsed": func(t *rapid.T) {
-			w.step(t, Input{What: Elapsed{Timer: rapid.IntRange(0, w.timer).Draw(t, "timer")}})
+			w.step(t, Input{What: Elapsed{
+				Timer: max(0, w.timer-rapid.IntRange(0, 3).Draw(t, "timer")),
+				Heard: w.now.Add(-time.Duration(rapid.IntRange(0, 60).Draw(t, "quiet")) * time.Second),
+				Busy:  rapid.Bool().Draw(t, "busy"),
+			}})
+		},
+		"pingless": func(t *rapid.T) {
+			if w.live != nil {
+				w.step(t, Input{Ref: *w.live, What: PingUnknown{}})
+			}
 		},
 		"lease": func(t *rapid.T) {
 			held := rapid.Bool().Draw(t, "held")

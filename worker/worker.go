@@ -27,8 +27,13 @@ func Run(ctx context.Context, p Parts, o *Options) error {
 	if err != nil {
 		return err
 	}
+	logs, err := newShelf(options.Logs)
+	if err != nil {
+		options.Logger.Warn("no logs of servers are kept", "worker", string(options.ID), "err", err)
+	}
+	defer logs.close()
 	w := &crew{
-		host:      &host{parts: p, options: options},
+		host:      &host{parts: p, options: options, logs: logs},
 		instances: make(map[place]*instance), wanted: make(map[place]order),
 		orders: make(chan order), ends: make(chan end),
 	}
@@ -89,6 +94,7 @@ type crew struct {
 // run gives each instance its commands until the context ends or there is a
 // fault, and returns when all of them have ended.
 func (w *crew) run(ctx context.Context) error {
+	defer w.serveLogs(ctx)()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var all sync.WaitGroup
@@ -123,6 +129,22 @@ func (w *crew) run(ctx context.Context) error {
 		case <-poll.C:
 			w.lease()
 		}
+	}
+}
+
+// serveLogs answers requests for logs until stop, which the last words of the
+// servers come before. A request that cannot be answered any more holds up stop
+// for the time of last words at most.
+func (w *crew) serveLogs(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.host.serveLogs(ctx)
+	}()
+	return func() {
+		cancel()
+		await(done, nil, w.host.options.Limits.LastWords)
 	}
 }
 

@@ -36,7 +36,8 @@ func TestWorkerDrainIsBounded(t *testing.T) {
 	r := newRig(t)
 	r.options.Limits.Drain = 200 * time.Millisecond
 	r.start()
-	d := mcptest.Script{Tools: mcptest.Special, Stubborn: true, Record: record.Path()}.Definition(t)
+	// One that does not see the end of its stdin, which would have it answer.
+	d := mcptest.Script{Tools: mcptest.Special, Stubborn: true, OneByOne: true, Record: record.Path()}.Definition(t)
 	d.GracePeriodMs = new(int64(200))
 	r.run("s", d)
 	r.see("s", 0, ready)

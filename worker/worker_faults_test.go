@@ -88,7 +88,8 @@ func TestWorkerParksWhatCannotRun(t *testing.T) {
 	}
 }
 
-// R10, M15, T1, case F4: a handshake that hangs holds up nothing, least of all the end.
+// R10, M15, T1, T6, case F4: a handshake that hangs holds up nothing, least of
+// all the end.
 func TestWorkerHungHandshake(t *testing.T) {
 	t.Parallel()
 	record := mcptest.NewRecord(t)

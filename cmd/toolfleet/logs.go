@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -91,7 +92,7 @@ func (l *logs) run(cmd *cobra.Command, f *fleet) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), lookWithin)
 	defer cancel()
-	end, err := l.ask(ctx, bus, n, l.writer(cmd))
+	end, err := l.ask(ctx, bus, n, &writer{out: cmd.OutOrStdout(), format: l.format})
 	return l.explain(n, end, err)
 }
 
@@ -132,29 +133,33 @@ func why(s projections.State, f *projections.Fault) string {
 	return string(s) + ": " + f.Failure.Error()
 }
 
-// writer returns what writes lines that have not been written.
-func (l *logs) writer(cmd *cobra.Command) func([]callwire.LogLine) error {
-	var last time.Time
-	return func(lines []callwire.LogLine) error {
-		for i := range lines {
-			if !lines[i].Time.After(last) && l.follow {
-				continue
-			}
-			last = lines[i].Time
-			if err := show.LogLine(cmd.OutOrStdout(), l.format, &lines[i]); err != nil {
-				return err
-			}
+// writer writes lines of one worker.
+type writer struct {
+	out    io.Writer
+	format *show.Format
+	// last is the time of the last line; lines up to seen were written before the
+	// worker was asked again.
+	last, seen time.Time
+}
+
+func (w *writer) write(lines []callwire.LogLine) error {
+	for i := range lines {
+		if !w.seen.IsZero() && !lines[i].Time.After(w.seen) {
+			continue
 		}
-		return nil
+		w.last = lines[i].Time
+		if err := show.LogLine(w.out, w.format, &lines[i]); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // errOutput marks errors of the standard output.
 var errOutput = errors.New("the output cannot be written")
 
-// ask asks the instance's worker, and hands lines to write until there are no
-// more.
-func (l *logs) ask(ctx context.Context, bus *jetlog.Guest, n *projections.InstanceStatus, write func([]callwire.LogLine) error) (callwire.LogsEnd, error) {
+// ask asks the instance's worker, and writes lines until there are no more.
+func (l *logs) ask(ctx context.Context, bus *jetlog.Guest, n *projections.InstanceStatus, w *writer) (callwire.LogsEnd, error) {
 	arguments, err := json.Marshal(callwire.LogsRequest{
 		Server: l.server, Instance: n.Instance, Tail: l.tail, Previous: l.previous, Follow: l.follow,
 	})
@@ -169,7 +174,7 @@ func (l *logs) ask(ctx context.Context, bus *jetlog.Guest, n *projections.Instan
 		var failed error
 		for some := range lines {
 			if failed == nil {
-				if failed = write(some); failed != nil {
+				if failed = w.write(some); failed != nil {
 					cancel()
 				}
 			}
@@ -219,7 +224,7 @@ func (l *logs) runOn(cmd *cobra.Command, r *kvview.Reader, bus *jetlog.Guest) er
 	defer follow(cmd.Context(), r)()
 	changed := r.Changes()
 	defer r.Forget(changed)
-	write := l.writer(cmd)
+	var w *writer
 	var last events.WorkerID
 	said := false
 	for cmd.Context().Err() == nil {
@@ -230,12 +235,14 @@ func (l *logs) runOn(cmd *cobra.Command, r *kvview.Reader, bus *jetlog.Guest) er
 		if n.Worker != last {
 			if last != "" {
 				cmd.PrintErrf("instance %s of server %s is on worker %s now\n", n.Instance, l.server, n.Worker)
-				write, l.tail = l.writer(cmd), -1 // times are another host's
+				l.tail = -1
 			}
 			last, said = n.Worker, false
+			w = &writer{out: cmd.OutOrStdout(), format: l.format} // times are another host's
 		}
+		w.seen = w.last
 		ctx, stop := l.whileOn(cmd.Context(), r, changed, n.Worker)
-		end, err := l.ask(ctx, bus, n, write)
+		end, err := l.ask(ctx, bus, n, w)
 		stop()
 		switch err = l.explain(n, end, err); {
 		case cmd.Context().Err() != nil:

@@ -22,7 +22,7 @@ func listBare(t *testing.T, s server) map[string]jsontext.Value {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.Command, s.Args...)
-	cmd.Env = append(cmd.Environ(), s.environment()...)
+	cmd.Env = s.environ()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

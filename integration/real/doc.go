@@ -1,8 +1,9 @@
 // Package real proves the whole line with published MCP servers and real
-// processes: toolfleet up is built and started, owns servers from npm, loses one
-// to kill -9 and is stopped with Ctrl-C.
+// processes: toolfleet up is built and started with servers from npm, as children
+// and over streamable HTTP, and a session uses them while they, and then the
+// fleet itself, are killed, come back, are removed and are stopped.
 //
-// The tests need node and the packages of package-lock.json:
+// The tests need Linux, node and the packages of package-lock.json:
 //
 //	npm ci --ignore-scripts
 //	go test -tags real ./integration/real

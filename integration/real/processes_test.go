@@ -3,46 +3,63 @@
 package real
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
-	"testing"
+
+	"github.com/cockroachdb/errors"
+
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/integration/invariants"
 )
 
-// process is a running process that carries a test's mark.
-type process struct {
-	pid  int
-	line string
-}
+// markOf is what the processes of a server are found by.
+func (f *fleet) markOf(id events.ServerID) string { return f.mark + "-" + string(id) }
 
-func (p process) kill() error { return syscall.Kill(p.pid, syscall.SIGKILL) }
-
-// marked returns the processes that have the mark in their environment, as they
-// were started with it.
-func marked(t *testing.T, mark string) (found []process) {
-	t.Helper()
-	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+// own returns the processes of toolfleet itself: up, its keeper, and verbs.
+func (f *fleet) own() (pids []int) {
+	f.t.Helper()
+	programs, err := filepath.Glob("/proc/[0-9]*/exe")
 	if err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	for _, name := range environments {
-		env, err := os.ReadFile(name)
-		if err != nil || !bytes.Contains(env, []byte(markName+"="+mark)) {
+	for _, name := range programs {
+		program, err := os.Readlink(name)
+		if err != nil || strings.TrimSuffix(program, " (deleted)") != f.binary {
 			continue // gone, or not ours
 		}
-		folder := filepath.Dir(name)
-		pid, err := strconv.Atoi(filepath.Base(folder))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		if err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
-		line, err := os.ReadFile(filepath.Join(folder, "cmdline"))
-		if err != nil {
-			continue // gone
-		}
-		found = append(found, process{pid, strings.ReplaceAll(string(line), "\x00", " ")})
+		pids = append(pids, pid)
 	}
-	return found
+	return pids
+}
+
+// processes returns all processes of the fleet.
+func (f *fleet) processes() []int {
+	f.t.Helper()
+	pids := f.own()
+	for _, s := range f.servers {
+		of, err := invariants.Processes(f.markOf(s.ID))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		pids = append(pids, of...)
+	}
+	return pids
+}
+
+// noneLeft says which processes of the fleet there are.
+func (f *fleet) noneLeft() (err error) {
+	f.t.Helper()
+	if own := f.own(); len(own) > 0 {
+		err = errors.Newf("toolfleet runs as %v", own)
+	}
+	for _, s := range f.servers {
+		err = errors.Join(err, invariants.NoneLeft(f.markOf(s.ID)))
+	}
+	return err
 }

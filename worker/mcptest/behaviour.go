@@ -24,7 +24,8 @@ type behaviour struct {
 	out    *output // of a process, or nil
 
 	asked   atomic.Int64
-	mu      sync.Mutex // guards answers
+	listed  atomic.Bool // by a process
+	mu      sync.Mutex  // guards answers
 	answers map[string]chan jsontext.Value
 }
 
@@ -59,9 +60,10 @@ func (b *behaviour) addTool(name string) {
 
 // arguments of the special tools.
 type arguments struct {
-	Bytes int `json:"bytes"`
-	Ms    int `json:"ms"`
-	Times int `json:"times"`
+	Bytes int    `json:"bytes"`
+	Ms    int    `json:"ms"`
+	Times int    `json:"times"`
+	Text  string `json:"text"`
 }
 
 func (b *behaviour) handler(name string) server.ToolHandlerFunc {
@@ -112,10 +114,17 @@ func (b *behaviour) call(ctx context.Context, name string, raw []byte, a *argume
 		}
 	case "progress":
 		for i := range a.Times {
+			time.Sleep(time.Duration(a.Ms) * time.Millisecond)
 			if err := b.progress(ctx, meta, i+1, a.Times); err != nil {
 				return "", err
 			}
 		}
+	case "tell":
+		fmt.Fprint(os.Stderr, strings.Repeat(a.Text, max(a.Times, 1)))
+	case "log":
+		b.server.SendNotificationToAllClients("notifications/message", map[string]any{
+			"level": "warning", "logger": "mcptest", "data": a.Text,
+		})
 	case "ask":
 		return b.ask(ctx)
 	case "noise":
@@ -168,10 +177,22 @@ func (b *behaviour) intercept(line []byte) (answer []byte, taken bool) {
 		return nil, false
 	}
 	s := b.script
+	if s.Silent && b.listed.Load() {
+		return nil, true
+	}
 	switch m.Method {
 	case "initialize":
 		return b.initialize(&m)
+	case "ping":
+		s.note("ping")
+		if s.Ping == "unknown" {
+			return failure(m.ID, `{"code":-32601,"message":"no such method"}`), true
+		}
+		return nil, s.Ping == "ignored"
 	case "tools/list":
+		if b.listed.Swap(true) {
+			s.note("list again")
+		}
 		switch {
 		case s.UnlistedTools:
 			return failure(m.ID, `{"code":-32603,"message":"no list today"}`), true
@@ -236,10 +257,15 @@ func (b *behaviour) listRaw(m *message) []byte {
 // callRaw answers the calls whose answers no library would write.
 func (b *behaviour) callRaw(m *message) ([]byte, bool) {
 	var p struct {
-		Name string `json:"name"`
+		Name      string    `json:"name"`
+		Arguments arguments `json:"arguments"`
 	}
 	if json.Unmarshal(m.Params, &p) != nil {
 		return nil, false
+	}
+	if b.script.OneByOne {
+		b.script.note("call %s", p.Name)
+		time.Sleep(time.Duration(p.Arguments.Ms) * time.Millisecond)
 	}
 	switch p.Name {
 	case "rpc-error":
@@ -267,5 +293,5 @@ func failure(id jsontext.Value, e string) []byte {
 
 // Special are the names of the tools that do something special.
 var Special = []string{
-	"ask", "big", "bye", "die", "echo", "env", "fail", "grow", "noise", "odd", "progress", "rpc-error", "sleep",
+	"ask", "big", "bye", "die", "echo", "env", "fail", "grow", "log", "noise", "odd", "progress", "rpc-error", "sleep", "tell",
 }

@@ -24,8 +24,12 @@
 //	bye       answers and exits with status 0
 //	grow      adds a tool, announces that as often as the argument "times" says,
 //	          and answers
-//	progress  reports progress as often as the argument "times" says
+//	progress  reports progress as often as the argument "times" says, each time
+//	          after the argument "ms"
 //	ask       asks the client for ping, roots/list and sampling/createMessage,
 //	          and returns its answers
+//	tell      writes the argument "text" to stderr as often as "times" says, and
+//	          answers
+//	log       sends the argument "text" as a log message, and answers
 //	noise     writes a line that is no message, then answers
 package mcptest

@@ -28,8 +28,8 @@ func NewRecord(t testing.TB) *Record {
 // Path is for [Script.Record].
 func (r *Record) Path() string { return r.path }
 
-// Lines returns what was noted: "start <pid>", "stop <pid> <why>" and what
-// tools note.
+// Lines returns what was noted: "start <pid>", "stop <pid> <why>", "ping", "list
+// again" for a list of tools after the first, and what tools note.
 func (r *Record) Lines() []string {
 	r.t.Helper()
 	text, err := os.ReadFile(r.path)

@@ -30,6 +30,10 @@ type Script struct {
 	DelayMs int  `json:"delayMs,omitzero"`
 	Mute    bool `json:"mute,omitzero"`
 
+	// Ping, if set, is what ping is answered with: "unknown" that there is no such
+	// method, "ignored" not at all.
+	Ping string `json:"ping,omitzero"`
+
 	// What follows is for processes only.
 
 	// Stderr is written at the start; Exit, if set, is the status to exit with
@@ -40,6 +44,10 @@ type Script struct {
 	Noise []string `json:"noise,omitempty"`
 	// Flood writes to stdout for ever, without an end of line.
 	Flood bool `json:"flood,omitzero"`
+	// OneByOne reads nothing while a tool sleeps.
+	OneByOne bool `json:"oneByOne,omitzero"`
+	// Silent reads on, but answers nothing after the first list of tools.
+	Silent bool `json:"silent,omitzero"`
 	// Deaf stops reading stdin after the first list of tools.
 	Deaf bool `json:"deaf,omitzero"`
 	// KeepOn ignores the end of stdin, Stubborn ignores TERM as well.
