@@ -133,6 +133,7 @@ func (p *planner) decide(d Decision) { p.decisions = append(p.decisions, d) }
 func (p *planner) server(s *projections.Server, instances []*projections.Instance) {
 	wanted := p.wanted(s)
 	missing := maps.Clone(wanted)
+	var kept []*projections.Instance
 	for _, i := range instances {
 		if !i.State.Owned() {
 			continue
@@ -145,6 +146,7 @@ func (p *planner) server(s *projections.Server, instances []*projections.Instanc
 		case p.isLost(owner):
 		case isWanted && (only == "" || only == i.Worker) && !owner.Draining && suits(s.Definition, owner):
 			p.run(s, i)
+			kept = append(kept, i)
 		default:
 			p.stop(s, i)
 		}
@@ -152,7 +154,7 @@ func (p *planner) server(s *projections.Server, instances []*projections.Instanc
 	for _, n := range slices.Sorted(maps.Keys(missing)) {
 		p.assign(s, n, missing[n])
 	}
-	p.settle(s, wanted, instances)
+	p.settle(s, len(wanted), kept)
 }
 
 // isLost says whether a worker is lost and the history says otherwise.
@@ -184,18 +186,19 @@ func lead(v *View, self events.LedBy) []Decision {
 }
 
 // settle ends an update whose replacement works wherever it is wanted, which may
-// be nowhere.
-func (p *planner) settle(s *projections.Server, wanted map[events.InstanceID]events.WorkerID, instances []*projections.Instance) {
+// be nowhere: as many of the instances that stay as are wanted. A connection that
+// serves the former definition as well as the new one is such a replacement.
+func (p *planner) settle(s *projections.Server, wanted int, kept []*projections.Instance) {
 	if s.Update == nil {
 		return
 	}
-	working := 0
-	for _, i := range instances {
-		if _, ok := wanted[i.Instance]; ok && i.State.Owned() && i.State.Working() && i.Generation >= s.Update.Seq {
-			working++
+	same := events.SameConnection(s.Update.From, s.Definition)
+	for _, i := range kept {
+		if i.State.Working() && (i.Generation >= s.Update.Seq || same && i.Definition == s.Digest) {
+			wanted--
 		}
 	}
-	if working < len(wanted) {
+	if wanted > 0 {
 		return
 	}
 	cause := p.view.origins[events.ServerChain(s.ID)]

@@ -96,6 +96,25 @@ func TestPlanOfALife(t *testing.T) {
 	w.check()
 }
 
+// An update that needs no other connection is settled by the one that there is.
+func TestPlanSettlesWhatNeedsNoConnection(t *testing.T) {
+	w := newWorld(t)
+	w.declare("s", command("x"))
+	w.join("a", events.Joined{})
+	w.settle()
+	labelled := command("x")
+	labelled.Labels = map[string]string{"team": "blue"}
+	w.declare("s", labelled) // 7
+	w.expect(
+		"a/s/0 after 1: running epoch 1 generation 7 restart 0 for a-1 by id-7",
+		"server.s after 7: update-settled epoch 0 by id-7")
+	// With another connection it waits.
+	w.declare("s", command("y")) // 9
+	w.expect("a/s/0 after 2: running epoch 1 generation 9 restart 0 for a-1 by id-9")
+	w.workAll()
+	w.expect("server.s after 9: update-settled epoch 0 by id-9")
+}
+
 // Handover is stop, then start: nothing is assigned before the former owner is
 // through.
 func TestPlanOfAHandover(t *testing.T) {

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
@@ -43,11 +44,8 @@ var secretVersion = regexp.MustCompile(`(\$\{secret:[^}#"\\]*)#[0-9]+\}`)
 // A definition that cannot be written as JSON, which [Definition.Validate]
 // refuses, has no digest: "".
 func (d *Definition) Digest() Digest {
-	c := *d
-	c.Source, c.Labels, c.Disabled, c.Want = nil, nil, false, ""
-	c.Scope, c.Type, c.AutoApprove, c.Placement = "", d.Transport(), nil, nil
-	data, err := json.Marshal(&c, json.Deterministic(true))
-	if err != nil {
+	data := d.connection()
+	if data == nil {
 		return ""
 	}
 	digest, err := CanonicalDigest(secretVersion.ReplaceAll(data, []byte("$1}")))
@@ -56,4 +54,27 @@ func (d *Definition) Digest() Digest {
 		digest, _ = CanonicalDigest(data) // what json writes is JSON
 	}
 	return digest
+}
+
+// SameConnection says whether one connection serves both definitions, either of
+// which may be nil. Unlike their digests it tells versions of secrets apart: a
+// rotated secret needs a new connection.
+func SameConnection(a, b *Definition) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Digest() == b.Digest() && bytes.Equal(a.connection(), b.connection())
+}
+
+// connection returns the part of the definition that its digest covers, or nil
+// if it cannot be written as JSON.
+func (d *Definition) connection() []byte {
+	c := *d
+	c.Source, c.Labels, c.Disabled, c.Want = nil, nil, false, ""
+	c.Scope, c.Type, c.AutoApprove, c.Placement = "", d.Transport(), nil, nil
+	data, err := json.Marshal(&c, json.Deterministic(true))
+	if err != nil {
+		return nil
+	}
+	return data
 }

@@ -137,3 +137,27 @@ func TestCanonicalDigest(t *testing.T) {
 		}
 	}
 }
+
+func TestSameConnection(t *testing.T) {
+	d := events.Definition{Command: "x", Env: map[string]string{"T": "${secret:s/env.T#1}"}}
+	labelled, rotated, other := d, d, d
+	labelled.Labels = map[string]string{"team": "blue"}
+	rotated.Env = map[string]string{"T": "${secret:s/env.T#2}"}
+	other.Command = "y"
+	for _, tt := range []struct {
+		name string
+		a, b *events.Definition
+		want bool
+	}{
+		{"itself", &d, &d, true},
+		{"other labels", &d, &labelled, true},
+		{"a rotated secret", &d, &rotated, false},
+		{"another command", &d, &other, false},
+		{"none", &d, nil, false},
+		{"none twice", nil, nil, true},
+	} {
+		if got := events.SameConnection(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s: %t", tt.name, got)
+		}
+	}
+}

@@ -137,7 +137,6 @@ var pureFiles = []string{
 	"worker/machine.go",
 	"worker/resolve.go",
 	"worker/restart.go",
-	"worker/same.go",
 	"worker/scrub.go",
 	"worker/state.go",
 	"worker/tools.go",

@@ -159,7 +159,7 @@ func (m *machine) run() {
 // there is, or was last.
 func (m *machine) differs() bool {
 	return m.Running == nil || m.Command.Restart > m.Running.Restart ||
-		!sameConnection(m.Command.Definition, m.Running.Definition)
+		!events.SameConnection(m.Command.Definition, m.Running.Definition)
 }
 
 // renew begins an attempt that no earlier failure counts against.
@@ -322,4 +322,12 @@ func (m *machine) disowned() {
 		return
 	}
 	m.do(Finish{})
+}
+
+// digestOf returns the digest of a command's definition.
+func digestOf(c *events.Command) events.Digest {
+	if c.Digest != "" || c.Definition == nil {
+		return c.Digest
+	}
+	return c.Definition.Digest()
 }
