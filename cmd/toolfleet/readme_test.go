@@ -57,6 +57,18 @@ func readme(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
+// What a newcomer has to do before anything works are two commands.
+func TestReadmeHasTwoCommands(t *testing.T) {
+	page, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := blocks(string(page), "Two commands")
+	if len(got) != 1 || got[0].text != "$ go run ./cmd/toolfleet up --example\n$ go test ./...\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestBlocks(t *testing.T) {
 	page := "# X\n\n## A\n```sh\nno\n```\n## B\ntext\n```sh\none\ntwo\n```\n```json f.json\n{}\n```\n## C\n```sh\nno\n```\n"
 	got := blocks(page, "B")
