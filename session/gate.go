@@ -8,7 +8,8 @@ import (
 // gate waits for servers that are starting, as the options say.
 func (s *Session) gate(ctx context.Context) error {
 	every := func(*member) bool { return true }
-	unknown := func(m *member) bool { return len(m.list.tools) == 0 }
+	// One that has failed already may take any time.
+	unknown := func(m *member) bool { return len(m.list.tools) == 0 && failureOf(m.instances) == nil }
 	if err := s.until(ctx, s.options.Wait, every); err != nil {
 		return err
 	}

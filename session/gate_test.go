@@ -25,6 +25,12 @@ func TestGate(t *testing.T) {
 		failure := events.NewFailure(events.CommandNotFound, events.PhaseSpawn, "")
 		f.tell(events.InstanceChain("git", "0"), events.Failed{Failure: failure}, events.Parked{Failure: failure})
 	}
+	again := func(f *scene) {
+		f.declare("git")
+		f.connecting("git", "0", "w")
+		f.tell(events.InstanceChain("git", "0"), events.Failed{Failure: events.NewFailure(events.StartupCrash, events.PhaseSpawn, "")},
+			events.RestartScheduled{}, events.Connecting{Attempt: 2, Definition: f.Server("git").Digest})
+	}
 	const readyAfter = 5 * time.Second
 	for _, tt := range []struct {
 		name    string
@@ -36,6 +42,7 @@ func TestGate(t *testing.T) {
 		{"a server that is starting", starting, Options{}, DefaultWait},
 		{"not at all", starting, Options{Wait: -1}, 0},
 		{"a server that failed", failed, Options{StartupWait: time.Minute}, 0},
+		{"a server that failed and is tried again", again, Options{StartupWait: time.Minute}, DefaultWait},
 		{"a server whose tools are known", known, Options{StartupWait: time.Minute}, DefaultWait},
 		{"a server whose tools nobody knows", starting, Options{StartupWait: time.Minute}, readyAfter},
 		{"not for others than the needed", func(f *scene) { known(f); f.declare("db") }, Options{StartupWait: time.Minute, Need: []string{"git__log"}}, 0},

@@ -40,8 +40,8 @@ type Options struct {
 	// Default [DefaultWait]; negative is not at all.
 	Wait time.Duration
 	// StartupWait is how long Open waits beyond that for servers that are
-	// starting and whose tools nobody knows: for callers that list once, or would
-	// rather wait than be without. Default not at all.
+	// starting, have not failed so far, and whose tools nobody knows: for callers
+	// that list once, or would rather wait than be without. Default not at all.
 	StartupWait time.Duration
 	// Need are names of tools: Open waits no longer once all of them are offered.
 	// Default none: it waits for all servers.
