@@ -3,6 +3,7 @@ package parts
 import (
 	"context"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/cockroachdb/errors"
@@ -22,20 +23,25 @@ func Secrets(ctx context.Context, log *jetlog.Log, h *Host) (worker.Secrets, []s
 	}
 	path := filepath.Join(h.Data, "identity")
 	id, err := jetlog.LoadIdentity(path)
+	made := false
 	if errors.Is(err, fs.ErrNotExist) {
-		switch _, err = s.Recipient(ctx); {
-		case errors.Is(err, jetlog.ErrNoRecipient):
+		if _, err = s.Recipient(ctx); errors.Is(err, jetlog.ErrNoRecipient) {
+			made = true
 			id, err = jetlog.LoadOrCreateIdentity(path)
-		case err == nil:
-			h.Logger.Warn("servers with secrets run elsewhere: this host has no identity file", "worker", h.ID)
-			return nil, nil, nil
 		}
 	}
-	if err != nil {
-		return nil, nil, err
+	if err == nil && id != nil {
+		err = s.Adopt(ctx, id)
 	}
-	if err := s.Adopt(ctx, id); err != nil {
+	if made && errors.Is(err, jetlog.ErrOtherRecipient) { // another worker of the new fleet was first
+		id, err = nil, os.Remove(path)
+	}
+	switch {
+	case err != nil:
 		return nil, nil, err
+	case id == nil:
+		h.Logger.Warn("servers with secrets run elsewhere: this host has no identity file", "worker", h.ID)
+		return nil, nil, nil
 	}
 	return resolver{s, id}, []string{id.Recipient()}, nil
 }
