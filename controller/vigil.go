@@ -56,12 +56,12 @@ func newVigil(ttl time.Duration) vigil {
 	return vigil{ttl: ttl, keys: make(map[events.WorkerID]watched)}
 }
 
-// begin says that a watch of the keys begins: what happened since the one before
-// it was not seen.
+// begin says that a watch of the keys begins. What happened since the one before
+// it was not seen, and it tells anew what is there.
 func (v *vigil) begin(now time.Duration) {
 	v.begun = now
 	for w, k := range v.keys {
-		k.seen = now
+		k.seen, k.at, k.there = now, 0, false
 		v.keys[w] = k
 	}
 }

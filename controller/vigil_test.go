@@ -90,6 +90,11 @@ func TestVigil(t *testing.T) {
 			v.begin(at(120.5))
 			return at(121), 9, false
 		}, false, false},
+		"the watch began again, when the mark of the end was gone": {func(v *vigil, own *steady) (time.Duration, events.Seq, bool) {
+			v.begin(at(5000))
+			own.since = at(5000)
+			return at(5020), 0, false
+		}, true, true},
 		"it joined again": {func(v *vigil, _ *steady) (time.Duration, events.Seq, bool) {
 			v.saw("a", 9, false, at(120.2))
 			v.expect(workersAs("a-2"), at(120.9)) // whose key is on its way

@@ -35,10 +35,9 @@ type feed struct {
 	// users is guarded by feeds.mu.
 	users int
 
-	mu sync.Mutex
-	// lists are those that are too long for the views, by digest; nil while they
-	// are fetched. Guarded by mu.
-	lists map[events.Digest][]jsontext.Value
+	mu sync.Mutex // guards lists
+	// lists are the newest ones that are too long for the views.
+	lists map[listKey]*longList
 	// arrived signals that a list was fetched.
 	arrived projections.View[struct{}]
 	// life ends with the feed.
@@ -106,7 +105,7 @@ func join(k feedKey) (f *feed, first bool) {
 	defer feeds.mu.Unlock()
 	f = feeds.open[k]
 	if first = f == nil; first {
-		f = &feed{key: k, ready: make(chan struct{}), done: make(chan struct{}), lists: make(map[events.Digest][]jsontext.Value)}
+		f = &feed{key: k, ready: make(chan struct{}), done: make(chan struct{}), lists: make(map[listKey]*longList)}
 		feeds.open[k] = f
 	}
 	f.users++
@@ -188,7 +187,7 @@ func (v view) Tools(id events.ServerID, n events.InstanceID) ([]jsontext.Value, 
 		return nil, "", false
 	}
 	if e.Value.Tools == nil {
-		items, ok := v.fetched(e.Value.Digest)
+		items, ok := v.fetched(listKey{id, n}, e.Value.Digest)
 		return items, e.Value.Digest, ok
 	}
 	items, err := split(e.Value.Tools)
@@ -203,34 +202,56 @@ func split(list []byte) (items []jsontext.Value, err error) {
 // fetchRetry lies between two attempts to read a list.
 const fetchRetry = 5 * time.Second
 
-// fetched returns a list that is too long for the views. One that was never
-// asked for is fetched; [feed.arrived] tells when it is there.
-func (f *feed) fetched(d events.Digest) ([]jsontext.Value, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	items, asked := f.lists[d]
-	if !asked {
-		f.lists[d] = nil
-		f.fetches.Go(func() { f.fetch(d) })
-	}
-	return items, items != nil
+// listKey names the instance that a list is of.
+type listKey struct {
+	server   events.ServerID
+	instance events.InstanceID
 }
 
-func (f *feed) fetch(d events.Digest) {
-	for f.life.Err() == nil {
-		data, err := f.guest.GetBlob(f.life, d)
+// longList is a list that is fetched, or was: then it has items.
+type longList struct {
+	digest events.Digest
+	items  []jsontext.Value
+	stop   context.CancelFunc // of the fetch
+}
+
+// fetched returns an instance's list that is too long for the views. One that was
+// not asked for before is fetched, in the place of the instance's former one;
+// [feed.arrived] tells when it is there.
+func (f *feed) fetched(k listKey, d events.Digest) ([]jsontext.Value, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := f.lists[k]
+	if l == nil || l.digest != d {
+		if l != nil {
+			l.stop()
+		}
+		ctx, stop := context.WithCancel(f.life)
+		l = &longList{digest: d, stop: stop}
+		f.lists[k] = l
+		f.fetches.Go(func() {
+			defer stop()
+			f.fetch(ctx, l)
+		})
+	}
+	return l.items, l.items != nil
+}
+
+func (f *feed) fetch(ctx context.Context, l *longList) {
+	for ctx.Err() == nil {
+		data, err := f.guest.GetBlob(ctx, l.digest)
 		var items []jsontext.Value
 		if err == nil {
 			items, err = split(data)
 		}
 		if err == nil {
 			f.mu.Lock()
-			f.lists[d] = items
+			l.items = items
 			f.mu.Unlock()
 			f.arrived.Set(struct{}{}, 0)
 			return
 		}
-		pause(f.life, fetchRetry)
+		pause(ctx, fetchRetry)
 	}
 }
 

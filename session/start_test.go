@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -210,4 +211,27 @@ func serverWithUsers(t *testing.T, users map[string]*server.Permissions) *server
 		t.Fatal("the server does not start")
 	}
 	return s
+}
+
+// A long list takes the place of the one before it: what nobody needs any more is
+// not kept.
+func TestLongListsAreNotKept(t *testing.T) {
+	onHost(t, func(t *testing.T, h *host) {
+		h.connecting("big", 1)
+		s := h.open(nil)
+		defer s.Close()
+		for n := range 10 {
+			h.list("big", 1, fmt.Sprintf(`{"name":"a%d","description":%q}`, n, strings.Repeat("x", 400<<10)))
+			if err := s.Wait(t.Context(), h.last); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if got, want := names(h.await(s, 1)), fmt.Sprintf("big__a%d(live)", n); got != want {
+				t.Fatalf("tools are %s, want %s", got, want)
+			}
+		}
+		if n := session.LongLists(); n != 1 {
+			t.Errorf("%d lists are kept", n)
+		}
+	})
 }

@@ -24,6 +24,8 @@ func rewrite(d *events.Definition, r replace) (*events.Definition, error) {
 	c.URL = w.url(d.URL)
 	c.Args = w.args(d.Args)
 	c.Unknown, w.err = withoutSecrets(d.Unknown, w.err)
+	w.refuse("command", d.Command)
+	w.refuse("cwd", d.Cwd)
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -48,6 +50,14 @@ func (w *rewriter) move(key, value string) string {
 func (w *rewriter) mixed(key string) {
 	if w.err == nil {
 		w.err = errors.Mark(errors.Newf("%s holds a literal secret beside a reference: make it one reference as a whole", key), ErrMixedSecret)
+	}
+}
+
+// refuse fails when a member that cannot be moved holds a secret.
+func (w *rewriter) refuse(member, value string) {
+	if w.err == nil && hasToken(value) {
+		w.err = errors.Mark(errors.Newf("%s holds a literal secret, which is not moved from there: put it into env or args, "+
+			"or refer to a variable of the worker, ${NAME}", member), ErrMisplacedSecret)
 	}
 }
 

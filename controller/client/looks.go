@@ -15,6 +15,17 @@ var stored = regexp.MustCompile(`^secret:[A-Za-z0-9_-]+/(env|header|query|arg)\.
 
 func hasReference(value string) bool { return reference.MatchString(value) }
 
+// withoutStored returns a value without the references that MoveSecrets made: a
+// server's id in them may look like anything.
+func withoutStored(value string) string {
+	return reference.ReplaceAllStringFunc(value, func(ref string) string {
+		if stored.MatchString(ref[len("${") : len(ref)-len("}")]) {
+			return ""
+		}
+		return ref
+	})
+}
+
 // mixesSecret says whether a value with references also holds a literal secret:
 // beside them, as the default of one or in the place of its name.
 func mixesSecret(name, value string) bool {
@@ -139,6 +150,15 @@ var knownSecret = regexp.MustCompile(`(^|[^A-Za-z0-9])(` +
 	`sk-|sk_|rk_|pk_live|gh[opsru]_|github_pat_|glpat-|glptt-|xox[a-z]-|xapp-|AKIA|ASIA|AIza|ya29\.|eyJ|npm_|pypi-|hf_|` +
 	`lin_api_|ntn_|secret_|SG\.|dop_v1_|shp(at|ca|pa|ss)_|dckr_pat_|hvs\.|tskey-|figd_|AGE-SECRET-KEY-` +
 	`)[A-Za-z0-9_\-]{6}|-----BEGIN |(?i:bearer|basic|token) [A-Za-z0-9._~+/=-]{8}`)
+
+// hasToken says whether an element of a path, or of a command, has the form of a
+// known kind of token. Folders are called "npm_modules" and "sk-learn-test", but a
+// token has a digit.
+func hasToken(path string) bool {
+	return slices.ContainsFunc(strings.Split(withoutStored(path), "/"), func(element string) bool {
+		return knownSecret.MatchString(element) && strings.ContainsAny(element, "0123456789")
+	})
+}
 
 var (
 	// run matches what has no word boundary in it, shortRun what may be a part

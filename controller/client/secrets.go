@@ -26,6 +26,10 @@ var ErrNoSecretStore = errors.New("no store for secrets")
 // together with references, so that it cannot be moved on its own.
 var ErrMixedSecret = errors.New("literal secret beside a reference")
 
+// ErrMisplacedSecret marks the error of a member that holds a literal secret and
+// from which none is moved.
+var ErrMisplacedSecret = errors.New("literal secret where none is moved from")
+
 // MoveSecrets returns the definition with each literal secret moved to the
 // store and a reference in its place; the definition itself is not changed. It
 // also returns the keys of what was moved. Nothing of it is needed on the way
@@ -47,8 +51,11 @@ var ErrMixedSecret = errors.New("literal secret beside a reference")
 // look like a secret are not kept: nothing resolves them, so [Removed] takes
 // their place.
 //
-// Errors are marked [ErrMixedSecret] or [ErrNoSecretStore], or are those of the
-// store. They name the key and never the value.
+// A command or cwd with a known kind of token in it is refused
+// ([ErrMisplacedSecret]).
+//
+// Errors are marked [ErrMixedSecret], [ErrMisplacedSecret] or [ErrNoSecretStore],
+// or are those of the store. They name the key and never the value.
 func MoveSecrets(ctx context.Context, server events.ServerID, d *events.Definition, s Secrets) (*events.Definition, []string, error) {
 	var keys []string
 	moved, err := rewrite(d, func(key, value string) (string, error) {

@@ -223,6 +223,39 @@ func TestMixedSecretsAreRefusedByKey(t *testing.T) {
 	}
 }
 
+func TestMisplacedSecretsAreRefused(t *testing.T) {
+	token := "ghp_" + canary + "0123456789"
+	for member, definitions := range map[string][]events.Definition{
+		"command": {{Command: "/opt/run --token=" + token}, {Command: "${A}/" + token}, {Command: "${A:-" + token + "}"}},
+		"cwd":     {{Command: "x", Cwd: "/srv/" + token + "/data"}, {Command: "x", Cwd: token}},
+	} {
+		for _, d := range definitions {
+			v := &vault{}
+			_, _, err := MoveSecrets(t.Context(), "s", &d, v)
+			if !errors.Is(err, ErrMisplacedSecret) || !strings.Contains(fmt.Sprint(err), member+" holds a literal secret") ||
+				!strings.Contains(fmt.Sprint(err), "env or args") {
+				t.Errorf("%+v: error is %v", d, err)
+			}
+			if strings.Contains(fmt.Sprintf("%+v", err), canary) {
+				t.Errorf("%s: the error holds the value: %+v", member, err)
+			}
+			if _, err := LiteralSecrets(&d); !errors.Is(err, ErrMisplacedSecret) {
+				t.Errorf("%+v: error of LiteralSecrets is %v", d, err)
+			}
+		}
+	}
+	for _, d := range []events.Definition{
+		{Command: "/opt/sk-learn-env/bin/python3", Cwd: "/home/ann/Basic Programs/npm_modules"},
+		{Command: "/nix/store/1b9p07z77phvv2hf6gm9f28syp39f1ag-x/bin/y", Cwd: "~/hf_models"},
+		{Command: "${secret:sk-a1b2c3d4/env.PATH#1}", Cwd: "${GITHUB_WORKSPACE}/x"},
+	} {
+		got, _, err := MoveSecrets(t.Context(), "s", &d, nil)
+		if err != nil || got.Command != d.Command || got.Cwd != d.Cwd {
+			t.Errorf("%+v became %+v, %v", d, got, err)
+		}
+	}
+}
+
 func TestSecretsNeedAStore(t *testing.T) {
 	d := events.Definition{Env: map[string]string{"TOKEN": canary}, Args: []string{"--key=" + canary}}
 	_, _, err := MoveSecrets(t.Context(), "s", &d, nil)

@@ -245,7 +245,8 @@ func (c *call) beat() {
 		c.cancel(ErrCallerSilent)
 		c.pulse.heard = now // once is enough, but the call may go on
 	case c.seq == 0:
-		_ = c.write(callwire.Accepted, nil)
+		_ = c.write(callwire.Accepted, nil) // a keep-alive says the same later
+		c.pulse.spoke = now
 	case c.pulse.due(now):
 		_ = c.write(callwire.KeepAlive, nil)
 		c.pulse.spoke = now

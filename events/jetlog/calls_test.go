@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -389,5 +391,32 @@ func TestCallResultOutlastsAnOutage(t *testing.T) {
 		if data, err := b.call(t.Context()); string(data) != "done" {
 			t.Errorf("%q, %v", data, err)
 		}
+	})
+}
+
+// A line that breaks before the call is acknowledged does not keep the owner busy.
+func TestCallIsNotAcknowledgedInALoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newSwitchboard(t, nil)
+		var log strings.Builder
+		owner := open(t, b.server.Connect("busy", nats.InProcessServer(b.ownerLine), nats.ReconnectBufSize(-1)), &jetlog.Options{
+			Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		})
+		b.owner = owner
+		release := make(chan struct{})
+		b.serve(t, func(context.Context, *callwire.Request, func(callwire.FrameKind, []byte)) ([]byte, error) {
+			b.ownerLine.Cut()
+			<-release
+			return []byte("done"), nil
+		})
+		go func() { _, _ = b.call(t.Context()) }()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "was not sent"); n == 0 || n > 5 {
+			t.Errorf("%d frames in a minute", n)
+		}
+		b.ownerLine.Restore()
+		close(release)
+		synctest.Wait()
 	})
 }
