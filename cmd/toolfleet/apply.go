@@ -55,8 +55,10 @@ func newApply() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			steps := files.Plan(sources, statesOf(r))
+			states := statesOf(r)
+			steps := files.Plan(sources, states)
 			f.sayWhere(cmd)
+			say(cmd, files.Remarks(sources, states)...)
 			if dryRun {
 				err = foretell(cmd, steps)
 			} else {
@@ -78,12 +80,17 @@ func newApply() *cobra.Command {
 // that were left out.
 func notes(cmd *cobra.Command, sources []files.Servers) (rejected bool) {
 	for _, s := range sources {
-		for _, n := range s.Notes {
-			fmt.Fprintln(show.Terminal(cmd.ErrOrStderr()), n)
-		}
+		say(cmd, s.Notes...)
 		rejected = rejected || len(s.Rejected) > 0
 	}
 	return rejected
+}
+
+// say writes lines to standard error.
+func say(cmd *cobra.Command, lines ...string) {
+	for _, line := range lines {
+		fmt.Fprintln(show.Terminal(cmd.ErrOrStderr()), line)
+	}
 }
 
 func statesOf(r *kvview.Reader) []*projections.Server {
@@ -94,9 +101,9 @@ func statesOf(r *kvview.Reader) []*projections.Server {
 	return all
 }
 
-// foretell says what would be done.
+// foretell says what would be done, in the order of the steps.
 func foretell(cmd *cobra.Command, steps []files.Step) error {
-	return outcome.Each(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), idsOf(steps), func(_ context.Context, id string) (string, error) {
+	return outcome.InTurn(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), idsOf(steps), func(_ context.Context, id string) (string, error) {
 		s := stepOf(steps, id)
 		switch {
 		case s.Err != nil:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/toolfleet/toolfleet/cmd/internal/exit"
 	"github.com/toolfleet/toolfleet/cmd/internal/near"
 	"github.com/toolfleet/toolfleet/cmd/internal/show"
+	"github.com/toolfleet/toolfleet/projections"
 	"github.com/toolfleet/toolfleet/session"
 )
 
@@ -81,9 +83,30 @@ func (o *sessionFlags) call(ctx context.Context, cmd *cobra.Command, name string
 	r, err := s.Call(ctx, name, given, nil)
 	if errors.Is(err, session.ErrUnknownTool) {
 		o.warnOfMissing(cmd, s)
+		if down := notRunning(s, name); down != nil {
+			return nil, exit.With(exit.NotFound, down)
+		}
 		return nil, exit.With(exit.NotFound, meant(err, name, tools))
 	}
 	return r, err
+}
+
+// notRunning returns why a tool is not offered if its name begins like those of a
+// server that does not run and will not by itself.
+func notRunning(s *session.Session, name string) error {
+	for _, n := range s.Status().Servers {
+		if !strings.HasPrefix(name, string(n.ID)+"__") {
+			continue
+		}
+		switch n.State {
+		case projections.Parked, projections.Disabled, projections.Stopped, projections.AuthRequired, projections.Rejected, projections.Failed, projections.BackingOff:
+			err := errors.Newf("no tool %q is offered: server %s is %s", name, n.ID, why(n.State, n.Failure))
+			return errors.WithHintf(err, "see what it needs: toolfleet describe %s", n.ID)
+		default:
+			return nil
+		}
+	}
+	return nil
 }
 
 // meant adds the tools that an unknown name may have meant.

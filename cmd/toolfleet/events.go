@@ -3,7 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
-	"strings"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/toolfleet/toolfleet/cmd/internal/attach"
 	"github.com/toolfleet/toolfleet/cmd/internal/exit"
+	"github.com/toolfleet/toolfleet/cmd/internal/near"
 	"github.com/toolfleet/toolfleet/cmd/internal/position"
 	"github.com/toolfleet/toolfleet/cmd/internal/show"
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/jetlog"
+	"github.com/toolfleet/toolfleet/projections/kvview"
 )
 
 // history is the command events with its flags.
@@ -24,6 +27,8 @@ type history struct {
 	since  string
 	follow bool
 	ids    []string
+	// unseen are those of the ids of which no event was read.
+	unseen map[string]bool
 }
 
 func newEvents() *cobra.Command {
@@ -35,9 +40,12 @@ func newEvents() *cobra.Command {
 			"or from --since.\n\n" +
 			"With -o json each event is one line: seq, time, kind, chain, worker, epoch,\n" +
 			"attempt, actor, reason, cause, correlation, id, body.",
-		Example: "  toolfleet events github --since 15m\n  toolfleet events -o json --follow",
+		Example: "  toolfleet events github --since 15m\n  toolfleet events -o json -f",
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			h.ids = ids
+			h.ids, h.unseen = ids, make(map[string]bool)
+			for _, id := range ids {
+				h.unseen[id] = true
+			}
 			from, err := position.Parse(h.since, time.Now())
 			if err != nil {
 				return err
@@ -52,7 +60,8 @@ func newEvents() *cobra.Command {
 	}
 	h.flags.Register(cmd.Flags())
 	h.format.Register(cmd.Flags())
-	cmd.Flags().BoolVarP(&h.follow, "follow", "w", false, "go on with events as they happen")
+	cmd.Flags().BoolVarP(&h.follow, "follow", "f", false, "go on with events as they happen")
+	cmd.Flags().BoolVarP(&h.follow, "watch", "w", false, "the same as --follow")
 	cmd.Flags().StringVar(&h.since, "since", "0", "`position` to begin at: "+position.Form)
 	return cmd
 }
@@ -73,17 +82,20 @@ func (h *history) run(cmd *cobra.Command, f *fleet, from position.Position) erro
 		return err
 	}
 	o := &jetlog.FollowOptions{}
-	if !h.follow {
+	if h.follow {
+		f.sayWhenLost(cmd)
+		for _, id := range f.unknownOf(ctx, h.ids) {
+			say(cmd, fmt.Sprintf("the fleet has no server or worker %q yet: waiting for it", id))
+		}
+	} else {
 		if head.Seq < first {
-			return h.found(0)
+			return h.found(ctx, f)
 		}
 		o.Until = head.Seq
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	shown := 0
 	for r, err := range log.Follow(ctx, min(first-1, head.Seq), o) { // what is to come may be what is wanted
 		if err == nil && r.Seq >= first && h.wants(r.Chain) {
-			shown++
 			err = show.Event(out, h.format, &r)
 		}
 		if err == nil && h.follow {
@@ -96,16 +108,30 @@ func (h *history) run(cmd *cobra.Command, f *fleet, from position.Position) erro
 			return errors.CombineErrors(err, out.Flush())
 		}
 	}
-	return errors.CombineErrors(out.Flush(), h.found(shown))
+	return errors.CombineErrors(out.Flush(), h.found(ctx, f))
 }
 
-// found returns an error if nothing was found of what was asked for by name in
-// the whole history.
-func (h *history) found(shown int) error {
-	if shown > 0 || len(h.ids) == 0 || h.follow || h.since != "0" {
+// found returns an error for the first id that the history has no event of. Where
+// only the end of it was read, the views tell what there was before.
+func (h *history) found(ctx context.Context, f *fleet) error {
+	if h.follow {
 		return nil
 	}
-	return exit.With(exit.NotFound, errors.Newf("the history has no event of %s", strings.Join(h.ids, ", ")))
+	for _, id := range h.ids {
+		if !h.unseen[id] {
+			continue
+		}
+		known, err := f.known(ctx)
+		if h.since != "0" && (err != nil || slices.Contains(known, id)) {
+			continue
+		}
+		err = errors.Newf("the history has no event of %s", id)
+		for _, n := range near.Names(id, known) {
+			err = errors.WithHintf(err, "did you mean %s?", n)
+		}
+		return exit.With(exit.NotFound, err)
+	}
+	return nil
 }
 
 // wants says whether a chain is one of those that are shown: that of a server and
@@ -113,10 +139,39 @@ func (h *history) found(shown int) error {
 func (h *history) wants(c events.Chain) bool {
 	for _, id := range h.ids {
 		if string(c.Server()) == id || string(c.Worker()) == id {
+			h.unseen[id] = false
 			return true
 		}
 	}
 	return len(h.ids) == 0
+}
+
+// known returns the ids of the servers and workers that the fleet has, or had.
+func (f *fleet) known(ctx context.Context) (ids []string, err error) {
+	r, err := kvview.Open(ctx, f.nc, f.id, nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range r.Servers() {
+		ids = append(ids, string(e.Value.ID))
+	}
+	for _, e := range r.Workers() {
+		ids = append(ids, string(e.Value.ID))
+	}
+	return ids, nil
+}
+
+// unknownOf returns those of the ids that nothing in the fleet has or had, as far
+// as there are views to tell.
+func (f *fleet) unknownOf(ctx context.Context, ids []string) []string {
+	if len(ids) == 0 {
+		return nil
+	}
+	known, err := f.known(ctx)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(known, id) })
 }
 
 // first returns the sequence that a position is.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -75,6 +76,18 @@ func (f *fleet) address() string { return "nats://" + f.nc.ConnectedAddr() }
 // sayWhere tells, on standard error, which fleet is about to be changed.
 func (f *fleet) sayWhere(cmd *cobra.Command) {
 	cmd.PrintErrf("fleet %s on %s\n", f.id, f.address())
+}
+
+// sayWhenLost tells, on standard error, when NATS goes away, and when it is back:
+// for commands that wait for what is to come.
+func (f *fleet) sayWhenLost(cmd *cobra.Command) {
+	address := f.address()
+	f.nc.SetDisconnectErrHandler(func(nc *nats.Conn, _ error) {
+		if !nc.IsClosed() {
+			say(cmd, fmt.Sprintf("the connection to NATS at %s is lost: waiting until it is back", address))
+		}
+	})
+	f.nc.SetReconnectHandler(func(*nats.Conn) { say(cmd, fmt.Sprintf("the connection to NATS at %s is back", f.address())) })
 }
 
 // log opens the fleet's history.

@@ -56,11 +56,11 @@ func newGetList[T any](kind, short string, view *show.View[T], read func(*kvview
 			case err != nil:
 				return err
 			case watch:
-				return watchViews(cmd, r, view.Changes(format), func() []T { return those(view, read(r), ids) })
+				return watchViews(cmd, f, r, view.Changes(format), func() []T { return those(view, read(r), ids) })
 			case len(ids) == 1:
 				return view.WriteOne(cmd.OutOrStdout(), format, &list[0])
 			default:
-				return view.Write(cmd.OutOrStdout(), format, list)
+				return writeList(cmd, view, format, list)
 			}
 		},
 	}
@@ -68,6 +68,14 @@ func newGetList[T any](kind, short string, view *show.View[T], read func(*kvview
 	format.Register(cmd.Flags())
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with what changes")
 	return cmd
+}
+
+// writeList writes a list, or to standard error that it is empty.
+func writeList[T any](cmd *cobra.Command, view *show.View[T], format *show.Format, list []T) error {
+	if nothing := view.Nothing(format, list); nothing != "" {
+		say(cmd, nothing)
+	}
+	return view.Write(cmd.OutOrStdout(), format, list)
 }
 
 func singular(kind string) string { return kind[:len(kind)-1] }

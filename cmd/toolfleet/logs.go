@@ -84,6 +84,7 @@ func (l *logs) run(cmd *cobra.Command, f *fleet) error {
 		return err
 	}
 	if l.follow {
+		f.sayWhenLost(cmd)
 		return l.runOn(cmd, r, bus)
 	}
 	n, err := l.target(r)

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/toolfleet/toolfleet/cmd/internal/build"
 	"github.com/toolfleet/toolfleet/cmd/internal/exit"
 )
 
@@ -10,11 +11,13 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "toolfleet",
 		Short:         "A fleet of MCP servers, shared by agents on many hosts",
+		Version:       build.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          exit.NoArguments,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("toolfleet {{.Version}}\n")
 	root.SetFlagErrorFunc(exit.FlagError)
 	for _, g := range []struct {
 		title    string

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,6 +60,7 @@ func TestScripts(t *testing.T) {
 			"listed":     listed,
 			"settled":    settled,
 			"joined":     joined,
+			"written":    written,
 			"attach":     attach,
 			"plain-nats": plainNATS,
 			"readme":     readme,
@@ -149,6 +151,16 @@ func settled(ts *testscript.TestScript, _ bool, args []string) {
 // joined waits until a worker is in a fleet's history: joined FLEET WORKER.
 func joined(ts *testscript.TestScript, _ bool, args []string) {
 	eventually(ts, args[1], func() bool { return says(ts, "worker."+args[1]+" ", "events", "--fleet", args[0]) })
+}
+
+// written waits until a file has a line that the pattern matches: written FILE
+// PATTERN.
+func written(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile("(?m)" + args[1])
+	eventually(ts, args[1]+" in "+args[0], func() bool {
+		data, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && pattern.Match(data)
+	})
 }
 
 // says runs toolfleet and looks for some text in what it writes.

@@ -32,14 +32,19 @@ func (o *sessionFlags) open(ctx context.Context, tools ...string) (s *session.Se
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err = session.Open(ctx, f.nc, &session.Options{
-		Fleet: f.id, Project: o.project, StartupWait: o.startupWait, Need: tools,
-	})
-	if err != nil {
+	if s, err = o.openOn(ctx, f, tools...); err != nil {
 		f.close()
-		return nil, nil, errors.Wrap(err, "open a session")
+		return nil, nil, err
 	}
 	return s, func() { s.Close(); f.close() }, nil
+}
+
+// openOn opens a session on the fleet's connection.
+func (o *sessionFlags) openOn(ctx context.Context, f *fleet, tools ...string) (*session.Session, error) {
+	s, err := session.Open(ctx, f.nc, &session.Options{
+		Fleet: f.id, Project: o.project, StartupWait: o.startupWait, Need: tools,
+	})
+	return s, errors.Wrap(err, "open a session")
 }
 
 // warnOfMissing names, on standard error, the servers whose tools did not come in

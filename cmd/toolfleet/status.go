@@ -34,7 +34,7 @@ func newStatus() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return watchViews(cmd, r, show.Servers.Changes(format), func() []projections.Status { return show.ReadServers(r) })
+				return watchViews(cmd, f, r, show.Servers.Changes(format), func() []projections.Status { return show.ReadServers(r) })
 			}
 			r, err := kvview.Open(cmd.Context(), f.nc, f.id, nil)
 			if err != nil {

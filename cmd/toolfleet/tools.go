@@ -35,7 +35,7 @@ func newTools() *cobra.Command {
 				return err
 			}
 			o.warnOfMissing(cmd, s)
-			return show.Tools.Write(cmd.OutOrStdout(), format, toolsOf(s, servers))
+			return writeList(cmd, show.Tools, format, toolsOf(s, servers))
 		},
 	}
 	o.register(cmd.Flags())

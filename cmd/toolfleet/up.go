@@ -119,10 +119,11 @@ func (u *up) detach(cmd *cobra.Command) error {
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), startWithin)
 	defer cancel()
-	r, err := detach.Start(ctx, folder, append(slices.Clone(os.Args[1:]), "--detach=false")) // the last one counts
+	r, err := detach.Start(ctx, u.Fleet, folder, append(slices.Clone(os.Args[1:]), "--detach=false")) // the last one counts
 	if err != nil {
 		return errors.Wrap(err, "toolfleet up -d")
 	}
+	say(cmd, r.Notes...)
 	out := show.Terminal(cmd.OutOrStdout())
 	fmt.Fprintf(out, "fleet %s is up on %s, as process %d\n", u.Fleet, strings.Join(r.Addresses, ", "), r.PID)
 	fmt.Fprintf(out, "other clients present the token in %s\n", r.TokenFile)

@@ -50,6 +50,7 @@ func newWait() *cobra.Command {
 					return err
 				}
 			}
+			f.sayWhenLost(cmd)
 			defer follow(cmd.Context(), r)()
 			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 			defer cancel()

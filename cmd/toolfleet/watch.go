@@ -44,7 +44,7 @@ func newWatch() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return watchViews(cmd, r, show.Servers.Changes(format), func() []projections.Status { return show.ReadServers(r) })
+			return watchViews(cmd, f, r, show.Servers.Changes(format), func() []projections.Status { return show.ReadServers(r) })
 		},
 	}
 	o.register(cmd.Flags())
@@ -54,7 +54,8 @@ func newWatch() *cobra.Command {
 
 // watchViews writes what changes in the fleet's views until the command is
 // interrupted.
-func watchViews[T any](cmd *cobra.Command, r *kvview.Reader, changes *show.Changes[T], read func() []T) error {
+func watchViews[T any](cmd *cobra.Command, f *fleet, r *kvview.Reader, changes *show.Changes[T], read func() []T) error {
+	f.sayWhenLost(cmd)
 	defer follow(cmd.Context(), r)()
 	changed := r.Changes()
 	defer r.Forget(changed)
@@ -63,11 +64,17 @@ func watchViews[T any](cmd *cobra.Command, r *kvview.Reader, changes *show.Chang
 
 // watchTools writes what changes in a session's tools.
 func (o *sessionFlags) watchTools(cmd *cobra.Command, format *show.Format, servers []string) error {
-	s, closeSession, err := o.open(cmd.Context())
+	f, err := attachTo(cmd.Context(), &o.Flags)
 	if err != nil {
 		return err
 	}
-	defer closeSession()
+	defer f.close()
+	f.sayWhenLost(cmd)
+	s, err := o.openOn(cmd.Context(), f)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
 	changes := show.Tools.Changes(format)
 	return watching(cmd, s.Changes(), func() error { return changes.Write(cmd.OutOrStdout(), toolsOf(s, servers)) })
 }

@@ -202,7 +202,7 @@ func descendants(pid int) []int {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, name := range tasks {
 		data, _ := os.ReadFile(name) // none where it is gone
-		for _, field := range strings.Fields(string(data)) {
+		for field := range strings.FieldsSeq(string(data)) {
 			if child, err := strconv.Atoi(field); err == nil {
 				all = append(all, descendants(child)...)
 			}

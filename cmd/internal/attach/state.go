@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/events/jetlog"
 )
 
 // Folder is the folder that holds what a user's toolfleet processes of one
@@ -41,6 +42,23 @@ type Running struct {
 	Durability string    `json:"durability"`
 	PID        int       `json:"pid"`
 	Since      time.Time `json:"since"`
+	// Notes are what it had to say of its servers when it started, one a line.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Lock takes the folder of a fleet, which a toolfleet up holds for as long as it
+// runs: while one does the error says so.
+func (f Folder) Lock(fleet events.FleetID) (*jetlog.Folder, error) {
+	lock, err := jetlog.LockFolder(string(f))
+	if !errors.Is(err, jetlog.ErrFolderLocked) {
+		return lock, err
+	}
+	err = errors.Newf("fleet %s runs already", fleet)
+	if r, e := f.Running(); e == nil {
+		err = errors.Newf("fleet %s runs already, as process %d", fleet, r.PID)
+	}
+	return nil, errors.WithHint(errors.Mark(err, jetlog.ErrFolderLocked),
+		"stop it with toolfleet down, or run another one beside it: --fleet NAME")
 }
 
 func (f Folder) record() string { return filepath.Join(string(f), "up.json") }

@@ -30,20 +30,16 @@ const LogName = "up.log"
 
 // Start runs this program with those arguments in a session of its own, and
 // returns the fleet's record once it is up. If it ends before, the error has the
-// end of what it wrote.
-func Start(ctx context.Context, folder attach.Folder, args []string) (attach.Running, error) {
+// end of what it wrote. Nothing is touched of a fleet that runs already.
+func Start(ctx context.Context, fleet events.FleetID, folder attach.Folder, args []string) (attach.Running, error) {
 	var none attach.Running
 	program, err := os.Executable()
 	if err != nil {
 		return none, errors.Wrap(err, "find this program, to run it in the background")
 	}
-	if err := os.MkdirAll(string(folder), 0o700); err != nil {
-		return none, errors.Wrap(err, "create the state folder")
-	}
-	name := filepath.Join(string(folder), LogName)
-	log, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
+	log, err := newLog(fleet, folder)
 	if err != nil {
-		return none, errors.Wrap(err, "open the log of what runs in the background")
+		return none, err
 	}
 	defer log.Close()
 	child := exec.Command(program, args...)
@@ -60,7 +56,7 @@ func Start(ctx context.Context, folder attach.Folder, args []string) (attach.Run
 	for {
 		select {
 		case <-ended:
-			return none, errors.WithHintf(errors.Newf("it ended before it was up:\n%s", tail(log)), "all it wrote is in %s", name)
+			return none, errors.WithHintf(errors.Newf("it ended before it was up:\n%s", tail(log)), "all it wrote is in %s", log.Name())
 		case <-ctx.Done():
 			_ = child.Process.Signal(unix.SIGTERM)
 			<-ended
@@ -71,6 +67,19 @@ func Start(ctx context.Context, folder attach.Folder, args []string) (attach.Run
 			}
 		}
 	}
+}
+
+// newLog returns an empty log. It is emptied only while nobody has the folder, and
+// only ever appended to: whoever else is started at the same moment writes to it,
+// too.
+func newLog(fleet events.FleetID, folder attach.Folder) (_ *os.File, err error) {
+	lock, err := folder.Lock(fleet)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.CombineErrors(err, lock.Close()) }()
+	log, err := os.OpenFile(filepath.Join(string(folder), LogName), os.O_CREATE|os.O_RDWR|os.O_TRUNC|os.O_APPEND, 0o600)
+	return log, errors.Wrap(err, "open the log of what runs in the background")
 }
 
 // tailSize is how much of a log is shown.

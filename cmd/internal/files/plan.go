@@ -1,7 +1,9 @@
 package files
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -61,6 +63,44 @@ func Plan(sources []Servers, fleet []*projections.Server) []Step {
 func Withdrawn(sources []Servers, s *projections.Server) bool {
 	return slices.ContainsFunc(sources, func(x Servers) bool { return x.DeclaredBefore(s.Definition) }) &&
 		!slices.ContainsFunc(sources, func(x Servers) bool { return x.Has(s.ID) })
+}
+
+// Remarks says, one a line, what a plan does to servers that somebody may not
+// expect: it takes them over from where they were declared, or leaves them what
+// they are because their entry cannot be accepted.
+func Remarks(sources []Servers, fleet []*projections.Server) []string {
+	var lines []string
+	for _, s := range fleet {
+		if !s.Exists() {
+			continue
+		}
+		for i := range sources {
+			if line := sources[i].remark(s); line != "" {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+func (s *Servers) remark(n *projections.Server) string {
+	switch {
+	case slices.ContainsFunc(s.Entries, func(e discovery.Entry) bool { return e.ID == n.ID }):
+		if s.DeclaredBefore(n.Definition) {
+			return ""
+		}
+		from := "without a file"
+		if d := n.Definition.Source; d != nil {
+			from = "from " + cmp.Or(d.Path, d.Provider)
+		}
+		return fmt.Sprintf("server %s was declared %s; it becomes one of %s", n.ID, from, s.Source.Path)
+	case !s.Has(n.ID):
+		return ""
+	case n.Wanted() == events.Running:
+		return fmt.Sprintf("server %s keeps running as it was declared before", n.ID)
+	default:
+		return fmt.Sprintf("server %s stays as it was declared before, and is not to run", n.ID)
+	}
 }
 
 // changed returns the members in which a definition would differ from the one in

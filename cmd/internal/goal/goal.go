@@ -23,8 +23,9 @@ type Goal func(*projections.Status) (words string, err error)
 var errGone = errors.New("the fleet does not have it any more")
 
 // Ready is reached by a server that works and, if it was asked to begin anew by
-// the event since, has done so. It is missed by one that failed since then, or
-// that will not begin by itself.
+// the event since, has done so. It is missed by one that began anew and failed, or
+// that will not begin by itself. What an attempt from before the event comes to
+// counts neither way.
 func Ready(since events.Seq) Goal {
 	return func(s *projections.Status) (string, error) {
 		switch {
@@ -54,12 +55,8 @@ func renewed(s *projections.Status, since events.Seq) bool {
 
 // missed returns why a server will not be ready.
 func missed(s *projections.Status, since events.Seq) error {
-	if f := s.Failure; f != nil && since > 0 && f.Seq > since {
+	if f := failedSince(s, since); f != nil {
 		return errors.WithHintf(errors.Newf("%s: %v", s.State, f.Failure), "toolfleet explain %s", f.Code)
-	}
-	var ends bool
-	for i := range s.Instances {
-		ends = ends || s.Instances[i].Next != nil // it is tried again
 	}
 	switch s.State {
 	case projections.Disabled:
@@ -68,17 +65,43 @@ func missed(s *projections.Status, since events.Seq) error {
 		if s.Want == events.Stopped {
 			return errors.WithHintf(errors.New("it is stopped"), "toolfleet start %s", s.ID)
 		}
-	case projections.AuthRequired:
-		return errors.New("it waits for credentials")
-	case projections.Parked:
-		if !ends && s.Failure != nil {
-			return errors.WithHintf(errors.Newf("parked: %v", s.Failure.Failure), "toolfleet restart %s tries again", s.ID)
-		}
 	case projections.Rejected:
 		return errors.New("its definition was rejected")
+	case projections.AuthRequired, projections.Parked:
+		if renewed(s, since) { // else it is about to begin anew
+			return givenUp(s)
+		}
 	default:
 	}
 	return nil
+}
+
+// failedSince returns a failure of an attempt that began because of the event, or
+// of the stop that has to come before that.
+func failedSince(s *projections.Status, since events.Seq) *projections.Fault {
+	for i := range s.Instances {
+		n := &s.Instances[i]
+		if f := n.Failure; since > 0 && f != nil && f.Seq > since && (n.Generation >= since || f.Code == events.StopHung) {
+			return f
+		}
+	}
+	return nil
+}
+
+// givenUp returns why a server that its worker gave up is not tried again.
+func givenUp(s *projections.Status) error {
+	if s.State == projections.AuthRequired {
+		return errors.New("it waits for credentials")
+	}
+	for i := range s.Instances {
+		if s.Instances[i].Next != nil {
+			return nil // it is
+		}
+	}
+	if s.Failure == nil {
+		return nil // unreachable: what is parked failed
+	}
+	return errors.WithHintf(errors.Newf("parked: %v", s.Failure.Failure), "toolfleet restart %s tries again", s.ID)
 }
 
 // Settled is reached by a server that is as the definition which the event put
@@ -93,7 +116,7 @@ func Settled(since events.Seq) Goal {
 			return "", errors.Newf("the former definition is back: %v", s.Rollback.Failure)
 		case s.Want == events.Stopped:
 			return Stopped(s)
-		case s.State.Working() && connected(s):
+		case s.State.Working() && !s.Updating && connected(s):
 			return works(s), nil // a change of labels, say, needs no new connection
 		default:
 			return Ready(since)(s)

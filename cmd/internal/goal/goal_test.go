@@ -24,6 +24,15 @@ func status(state projections.State, change func(*projections.Status)) *projecti
 func failed(seq events.Seq) func(*projections.Status) {
 	return func(s *projections.Status) {
 		s.Failure = &projections.Fault{Failure: events.NewFailure(events.StartupCrash, events.PhaseHandshake, "it ended"), Seq: seq}
+		s.Instances[0].Failure = s.Failure
+	}
+}
+
+// before says that the instance began because of an earlier event than the goal's.
+func before(change func(*projections.Status)) func(*projections.Status) {
+	return func(s *projections.Status) {
+		change(s)
+		s.Instances[0].Generation = 3
 	}
 }
 
@@ -42,6 +51,13 @@ func TestGoals(t *testing.T) {
 		{"starting", goal.Ready(5), status(projections.Listing, nil), "", ""},
 		{"failed since", goal.Ready(5), status(projections.BackingOff, failed(6)), "", "startup_crash"},
 		{"failed before", goal.Ready(5), status(projections.BackingOff, failed(4)), "", ""},
+		{"parked before", goal.Ready(5), status(projections.Parked, before(failed(4))), "", ""},
+		{"parked by what began before", goal.Ready(5), status(projections.Parked, before(failed(6))), "", ""},
+		{"parked since", goal.Ready(5), status(projections.Parked, failed(6)), "", "parked: startup_crash"},
+		{"no credentials before", goal.Ready(5), status(projections.AuthRequired, before(failed(4))), "", ""},
+		{"hangs before it begins anew", goal.Ready(5), status(projections.Failed, before(func(s *projections.Status) {
+			s.Instances[0].Failure = &projections.Fault{Failure: events.NewFailure(events.StopHung, events.PhaseStop, ""), Seq: 6}
+		})), "", "stop_hung"},
 		{"waited for, and tried again", goal.Ready(0), status(projections.BackingOff, failed(4)), "", ""},
 		{"waited for, and given up", goal.Ready(0), status(projections.Parked, failed(4)), "", "parked: startup_crash"},
 		{"waited for, and probed", goal.Ready(0), status(projections.Parked, func(s *projections.Status) {
@@ -56,6 +72,8 @@ func TestGoals(t *testing.T) {
 
 		{"settled", goal.Settled(5), status(projections.Ready, nil), "ready, 1 tool", ""},
 		{"settled without a new connection", goal.Settled(9), status(projections.Ready, nil), "ready, 1 tool", ""},
+		{"corrected, and not tried yet", goal.Settled(5), status(projections.Parked, before(failed(4))), "", ""},
+		{"another secret, and not connected anew", goal.Settled(9), status(projections.Ready, func(s *projections.Status) { s.Updating = true }), "", ""},
 		{"not settled", goal.Settled(9), status(projections.Ready, func(s *projections.Status) { s.Definition = "new" }), "", ""},
 		{"created, and failed", goal.Settled(5), status(projections.BackingOff, failed(6)), "", "startup_crash"},
 		{"settled and stopped", goal.Settled(9), status(projections.Stopped, want(events.Stopped)), "stopped", ""},

@@ -65,10 +65,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 	if err != nil {
 		return err
 	}
-	lock, err := jetlog.LockFolder(string(folder))
-	if errors.Is(err, jetlog.ErrFolderLocked) {
-		return runsAlready(o.Fleet, folder)
-	}
+	lock, err := folder.Lock(o.Fleet)
 	if err != nil {
 		return err
 	}
@@ -113,16 +110,6 @@ func Run(ctx context.Context, o *Options) (err error) {
 	return nil
 }
 
-// runsAlready is the error of a start while the fleet runs.
-func runsAlready(fleet events.FleetID, folder attach.Folder) error {
-	err := errors.Newf("fleet %s runs already", fleet)
-	if r, e := folder.Running(); e == nil {
-		err = errors.Newf("fleet %s runs already, as process %d", fleet, r.PID)
-	}
-	return errors.WithHint(errors.Mark(err, jetlog.ErrFolderLocked),
-		"stop it with toolfleet down, or run another one beside it: --fleet NAME")
-}
-
 // fleet is what the parts stand on.
 type fleet struct {
 	*Options
@@ -135,6 +122,8 @@ type fleet struct {
 	// the beginning if the fleet is fresh, without anything from an earlier file.
 	declared chan struct{}
 	fresh    bool
+	// notes are what was said of the servers while it started.
+	notes []string
 }
 
 // once lets a part begin when the servers are declared.
@@ -194,6 +183,6 @@ func (f *fleet) record(folder attach.Folder) error {
 	return folder.Record(attach.Running{
 		URL: f.nats.URL, Addresses: f.nats.Addresses, TokenFile: f.nats.TokenFile,
 		Durability: f.NATS.Durability.String(),
-		PID:        os.Getpid(), Since: time.Now().UTC(),
+		PID:        os.Getpid(), Since: time.Now().UTC(), Notes: f.notes,
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/toolfleet/toolfleet/cmd/internal/files"
 	"github.com/toolfleet/toolfleet/cmd/internal/show"
@@ -24,6 +23,15 @@ func (f *fleet) names() []string {
 	return ids
 }
 
+// note says something of the servers, and keeps it for who started this in the
+// background.
+func (f *fleet) note(lines ...string) {
+	for _, line := range lines {
+		fmt.Fprintln(show.Terminal(f.Err), line)
+	}
+	f.notes = append(f.notes, lines...)
+}
+
 func (f *fleet) client(secrets client.Secrets) *client.Client {
 	return client.New(f.controller.Conn(), f.Fleet, &client.Options{Secrets: secrets})
 }
@@ -41,9 +49,9 @@ func (f *fleet) withdraw(ctx context.Context, r *kvview.Reader) (last events.Seq
 				return 0, err
 			}
 			last = max(last, answer.Seq)
-			fmt.Fprintf(f.Err, "server %s is not in the file any more: withdrawn\n", s.ID)
+			f.note(fmt.Sprintf("server %s is not in the file any more: withdrawn", s.ID))
 		default:
-			fmt.Fprintf(f.Err, "server %s goes on from an earlier start\n", s.ID)
+			f.note(fmt.Sprintf("server %s goes on from an earlier start", s.ID))
 		}
 	}
 	return last, nil
@@ -58,7 +66,7 @@ func (f *fleet) declare(ctx context.Context) (last events.Seq, err error) {
 	}
 	c := f.client(secrets)
 	for _, s := range f.Servers {
-		fmt.Fprint(show.Terminal(f.Err), strings.Join(append(s.Notes, ""), "\n"))
+		f.note(s.Notes...)
 		for _, e := range s.Entries {
 			answer, err := c.Declare(ctx, e.ID, &e.Definition, nil)
 			switch {
@@ -67,7 +75,7 @@ func (f *fleet) declare(ctx context.Context) (last events.Seq, err error) {
 			case ctx.Err() != nil:
 				return 0, err
 			default:
-				fmt.Fprintf(show.Terminal(f.Err), "server %s was refused: %v\n", e.ID, err)
+				f.note(fmt.Sprintf("server %s was refused: %v", e.ID, err))
 			}
 		}
 	}

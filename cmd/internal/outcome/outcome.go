@@ -26,44 +26,72 @@ const atOnce = 32
 // The error is nil if all went well. Otherwise it was told already ([exit.Told])
 // and has the status that all failures have in common, or [exit.Failed].
 func Each(ctx context.Context, out, errs io.Writer, ids []string, do func(ctx context.Context, id string) (string, error)) error {
-	out, errs = show.Terminal(out), show.Terminal(errs)
-	widest := 0
-	for _, id := range ids {
-		widest = max(widest, len(id))
-	}
-	var (
-		mu     sync.Mutex // guards the writers and failed
-		failed []exit.Status
-		all    sync.WaitGroup
-		room   = make(chan struct{}, atOnce)
-	)
+	t := newTeller(out, errs, ids)
+	var all sync.WaitGroup
+	room := make(chan struct{}, atOnce)
 	for _, id := range ids {
 		all.Go(func() {
 			room <- struct{}{}
 			words, err := do(ctx, id)
 			<-room
-			mu.Lock()
-			defer mu.Unlock()
-			name := fmt.Sprintf("%-*s  ", widest, id)
-			if err == nil {
-				fmt.Fprintln(out, name+words)
-				return
-			}
-			failed = append(failed, exit.Of(err))
-			fmt.Fprintf(errs, "%sfailed: %v\n", name, err)
-			for _, hint := range errors.GetAllHints(err) {
-				fmt.Fprintf(errs, "%s  %s\n", strings.Repeat(" ", len(name)), hint)
-			}
+			t.tell(id, words, err)
 		})
 	}
 	all.Wait()
-	if len(failed) == 0 {
+	return t.result()
+}
+
+// InTurn is [Each] for what takes no time: one after the other, and so told of in
+// the order of the ids.
+func InTurn(ctx context.Context, out, errs io.Writer, ids []string, do func(ctx context.Context, id string) (string, error)) error {
+	t := newTeller(out, errs, ids)
+	for _, id := range ids {
+		words, err := do(ctx, id)
+		t.tell(id, words, err)
+	}
+	return t.result()
+}
+
+// teller tells of outcomes.
+type teller struct {
+	ids, widest int
+
+	mu        sync.Mutex // guards the writers and failed
+	out, errs io.Writer
+	failed    []exit.Status
+}
+
+func newTeller(out, errs io.Writer, ids []string) *teller {
+	t := &teller{ids: len(ids), out: show.Terminal(out), errs: show.Terminal(errs)}
+	for _, id := range ids {
+		t.widest = max(t.widest, len(id))
+	}
+	return t
+}
+
+func (t *teller) tell(id, words string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name := fmt.Sprintf("%-*s  ", t.widest, id)
+	if err == nil {
+		fmt.Fprintln(t.out, name+words)
+		return
+	}
+	t.failed = append(t.failed, exit.Of(err))
+	fmt.Fprintf(t.errs, "%sfailed: %v\n", name, err)
+	for _, hint := range errors.GetAllHints(err) {
+		fmt.Fprintf(t.errs, "%s  %s\n", strings.Repeat(" ", len(name)), hint)
+	}
+}
+
+func (t *teller) result() error {
+	if len(t.failed) == 0 {
 		return nil
 	}
-	for _, s := range failed {
-		if s != failed[0] || len(ids) > len(failed) {
+	for _, s := range t.failed {
+		if s != t.failed[0] || t.ids > len(t.failed) {
 			return exit.Told(exit.Failed)
 		}
 	}
-	return exit.Told(failed[0])
+	return exit.Told(t.failed[0])
 }

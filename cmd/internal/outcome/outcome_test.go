@@ -56,3 +56,18 @@ func TestEach(t *testing.T) {
 		})
 	}
 }
+
+// In turn they are told of in the order of the ids, and one failure is one all the
+// same.
+func TestInTurn(t *testing.T) {
+	var out strings.Builder
+	err := outcome.InTurn(t.Context(), &out, &out, []string{"b", "c", "a"}, func(_ context.Context, id string) (string, error) {
+		if id == "c" {
+			return "", errors.New("no")
+		}
+		return "ready", nil
+	})
+	if want := "b  ready\nc  failed: no\na  ready\n"; out.String() != want || exit.Of(err) != exit.Failed {
+		t.Errorf("got %q, %v; want %q", out.String(), err, want)
+	}
+}

@@ -81,11 +81,15 @@ func TestServers(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for format, want := range map[string]string{
-		show.Table: "the fleet has no servers\n", show.JSON: "[]\n", show.YAML: "[]\n", show.Name: "",
+		show.Table: "", show.JSON: "[]\n", show.YAML: "[]\n", show.Name: "",
 	} {
 		var b strings.Builder
 		if err := show.Servers.Write(&b, as(t, format), nil); err != nil || b.String() != want {
 			t.Errorf("%s: got %q, %v; want %q", format, b.String(), err, want)
+		}
+		said := show.Servers.Nothing(as(t, format), nil)
+		if people := format == show.Table || format == show.Name; (said == "the fleet has no servers") != people {
+			t.Errorf("%s: said %q", format, said)
 		}
 	}
 }

@@ -25,6 +25,7 @@ type tool struct {
 var Tools = &View[session.Tool]{
 	Name:   func(t *session.Tool) string { return t.Name },
 	Member: "name",
+	None:   "there are no tools",
 	Object: func(t *session.Tool) any {
 		return &tool{t.Name, t.Server, t.Tool, t.State, t.Path, t.Description, t.InputSchema}
 	},

@@ -18,7 +18,8 @@ type View[T any] struct {
 	Member string
 	// Object is a thing's JSON shape.
 	Object func(*T) any
-	// None is what people read instead of an empty table; "" is the heading alone.
+	// None is what people read on standard error instead of an empty table. See
+	// [View.Nothing].
 	None string
 }
 
@@ -32,7 +33,16 @@ type Column[T any] struct {
 	Paint func(*T) paint
 }
 
-// Write writes a list: a table, names, or an array.
+// Nothing returns what people are told of a list that has nothing in it, or "".
+func (v *View[T]) Nothing(f *Format, list []T) string {
+	if len(list) > 0 || f.Data() {
+		return ""
+	}
+	return v.None
+}
+
+// Write writes a list: a table, which is nothing for an empty list, names, or an
+// array.
 func (v *View[T]) Write(w io.Writer, f *Format, list []T) error {
 	switch {
 	case f.Data():
@@ -48,9 +58,8 @@ func (v *View[T]) Write(w io.Writer, f *Format, list []T) error {
 		}
 		_, err := io.WriteString(w, b.String())
 		return errors.Wrap(err, "write the output")
-	case len(list) == 0 && v.None != "":
-		_, err := io.WriteString(w, v.None+"\n")
-		return errors.Wrap(err, "write the output")
+	case len(list) == 0:
+		return nil
 	default:
 		_, err := io.WriteString(w, strings.Join(v.lines(f, list, paints(w)), "\n")+"\n")
 		return errors.Wrap(err, "write the output")
