@@ -170,3 +170,19 @@ func record(t *testing.T, url string) attach.Folder {
 	}
 	return folder
 }
+
+// A record of a process that is gone does not name whoever has its id now.
+func TestRecordNamesOneProcess(t *testing.T) {
+	r := attach.Running{PID: os.Getpid(), Started: attach.StartOf(os.Getpid())}
+	p, err := r.Process()
+	if err != nil || p.Pid != os.Getpid() {
+		t.Errorf("its own: %v, %v", p, err)
+	}
+	if r.Started == "" {
+		return // the system does not tell
+	}
+	r.Started = "1"
+	if _, err := r.Process(); !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("another's: %v", err)
+	}
+}

@@ -42,8 +42,21 @@ type Running struct {
 	Durability string    `json:"durability"`
 	PID        int       `json:"pid"`
 	Since      time.Time `json:"since"`
+	// Started is when the process did ([StartOf]), so that it can be told from a
+	// later one with its id; empty where that is not known.
+	Started string `json:"started,omitempty"`
 	// Notes are what it had to say of its servers when it started, one a line.
 	Notes []string `json:"notes,omitempty"`
+}
+
+// Process returns the process that wrote the record, if it still runs. Signals to
+// it reach no other.
+func (r *Running) Process() (*os.Process, error) {
+	p, err := os.FindProcess(r.PID) // holds on to the process, where the system can
+	if err == nil && r.Started != "" && r.Started != StartOf(r.PID) {
+		err = errors.CombineErrors(os.ErrProcessDone, p.Release())
+	}
+	return p, errors.Wrapf(err, "process %d", r.PID)
 }
 
 // Lock takes the folder of a fleet, which a toolfleet up holds for as long as it

@@ -117,8 +117,15 @@ func Stop(ctx context.Context, fleet events.FleetID, folder attach.Folder) (atta
 	case !recorded:
 		return r, errors.WithHint(errors.Newf("fleet %s is starting, or stopping", fleet), "try again in a moment")
 	}
-	// Whoever holds the lock wrote the record.
-	if err := unix.Kill(r.PID, unix.SIGTERM); err != nil {
+	// Whoever holds the lock need not have written the record: it may just begin.
+	p, err := r.Process()
+	if err == nil {
+		err = p.Signal(unix.SIGTERM)
+	}
+	if errors.Is(err, os.ErrProcessDone) {
+		return r, errors.WithHint(errors.Newf("fleet %s is starting, or stopping", fleet), "try again in a moment")
+	}
+	if err != nil {
 		return r, errors.Wrapf(err, "stop process %d", r.PID)
 	}
 	for {

@@ -183,6 +183,6 @@ func (f *fleet) record(folder attach.Folder) error {
 	return folder.Record(attach.Running{
 		URL: f.nats.URL, Addresses: f.nats.Addresses, TokenFile: f.nats.TokenFile,
 		Durability: f.NATS.Durability.String(),
-		PID:        os.Getpid(), Since: time.Now().UTC(), Notes: f.notes,
+		PID:        os.Getpid(), Since: time.Now().UTC(), Started: attach.StartOf(os.Getpid()), Notes: f.notes,
 	})
 }

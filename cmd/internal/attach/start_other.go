@@ -1,0 +1,6 @@
+//go:build !linux
+
+package attach
+
+// StartOf returns "": it is not known when a process started.
+func StartOf(int) string { return "" }
