@@ -67,6 +67,11 @@ var packages = []row{
 		"projections":        "a fleet's tools are these folds",
 		"projections/kvview": "it reads and watches the views",
 	}},
+	{"session/gateway", io, map[string]string{
+		"events":      "it names the servers that a list lacks",
+		"projections": "it says what state those are in",
+		"session":     "its clients see a session's tools, and call through it",
+	}},
 
 	// Worker and controller do not know each other, nor which log there is: they
 	// are given small interfaces.

@@ -6,6 +6,7 @@
 //
 //	toolfleet tools      list the fleet's tools
 //	toolfleet call       call a tool
+//	toolfleet mcp        be one MCP server with all tools of the fleet
 //
 //	toolfleet apply      declare the servers of a file
 //	toolfleet start, stop, restart, enable, disable, rm   change servers

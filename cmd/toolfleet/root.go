@@ -24,7 +24,7 @@ func newRoot() *cobra.Command {
 		commands []*cobra.Command
 	}{
 		{"Run a fleet on this host:", []*cobra.Command{newUp(), newDown()}},
-		{"Use tools:", []*cobra.Command{newTools(), newCall()}},
+		{"Use tools:", []*cobra.Command{newTools(), newCall(), newMCP()}},
 		{"Change servers:", append([]*cobra.Command{newApply()}, newChanges()...)},
 		{"See what is:", []*cobra.Command{newStatus(), newGet(), newDescribe(), newEvents(), newLogs(), newWatch(), newWait()}},
 		{"Look for what is wrong:", []*cobra.Command{newDoctor(), newExplain(), newRebuild()}},
