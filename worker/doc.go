@@ -59,7 +59,9 @@
 // before each connect, go into the child's environment, arguments or headers
 // and nowhere else: whatever text comes back from a server is cut, cleaned and
 // scrubbed of the values that were resolved for it before it enters an event or a
-// log.
+// log. So are those parts of such a value, of 8 bytes or more, that are no words:
+// the token in "Bearer TOKEN" or in a script. A part that is made of letters as
+// words are is not known from a word.
 //
 // # Logs
 //

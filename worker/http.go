@@ -104,7 +104,7 @@ func (t *httpWire) SendRequest(ctx context.Context, r transport.JSONRPCRequest) 
 		if ctx.Err() != nil && x.written.Load() && !t.stateless() {
 			t.cancel(ctx, r)
 		}
-		return nil, t.failed(x, err)
+		return nil, t.failed(ctx, x, err)
 	case resp == nil:
 		return nil, errors.New("the answer ended before the response")
 	case resp.ID.String() != r.ID.String():
@@ -148,14 +148,19 @@ func (t *httpWire) cancel(ctx context.Context, r transport.JSONRPCRequest) {
 // stateless says whether the revision in use has no handshake.
 func (t *httpWire) stateless() bool { return !t.RequiresLegacyProtocol() }
 
-// failed looks at a request's error for signs that the connection is lost.
-func (t *httpWire) failed(x *exchange, err error) error {
+// failed looks at a request's error for signs that the connection is lost. A
+// request that was cancelled by nobody else was cancelled with its connection,
+// and the end of that is the error.
+func (t *httpWire) failed(ctx context.Context, x *exchange, err error) error {
 	err = withoutURL(err)
+	switch {
+	case errors.Is(err, transport.ErrSessionTerminated):
+		t.finish(newEnding(events.ConnectionLost, "the server has forgotten the session"))
+	case errors.Is(err, context.Canceled) && ctx.Err() == nil && await(t.over, ctx.Done(), exitNotice):
+		err = errors.WithStack(t.End())
+	}
 	if !x.written.Load() {
 		err = errors.Mark(err, errNotWritten)
-	}
-	if errors.Is(err, transport.ErrSessionTerminated) {
-		t.finish(newEnding(events.ConnectionLost, "the server has forgotten the session"))
 	}
 	return err
 }

@@ -246,8 +246,9 @@ func (s scrubber) line(t string, cut bool) string {
 	if cut {
 		t = t[:max(0, len(t)-s.longest)]
 	}
-	// Once more: what is not seen may have stood within a secret.
-	t = strings.ReplaceAll(s.scrub(clean(t, maxLogLine)), "\n", " ")
+	// Once more: what is not seen may have stood within a secret. The text may be
+	// longer after that.
+	t = clean(strings.ReplaceAll(s.scrub(clean(t, maxLogLine)), "\n", " "), maxLogLine)
 	return indent[:min(len(indent), maxLogLine-len(t), maxIndent)] + t
 }
 

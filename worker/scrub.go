@@ -3,7 +3,6 @@ package worker
 import (
 	"encoding/base64"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -28,24 +27,22 @@ type scrubber struct {
 }
 
 // newScrubber looks for the values in the forms that text may hold them in:
-// plain, in a URL, in JSON, in base64. Of a value with several lines each line is
-// looked for as well: text is often cut into lines.
+// plain, in a URL, in JSON, in base64. Of each value its lines and those of its
+// parts that are no words are looked for as well: text is often cut into lines, and
+// a server may say the token alone of a value that has more to it.
 func newScrubber(values []string) scrubber {
 	var forms []string
-	for _, v := range withLines(values) {
-		forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v), base64.StdEncoding.EncodeToString([]byte(v)))
+	for _, v := range withPieces(values) {
+		forms = append(forms, v, url.QueryEscape(v), url.PathEscape(v),
+			base64.StdEncoding.EncodeToString([]byte(v)), base64.RawStdEncoding.EncodeToString([]byte(v)),
+			base64.URLEncoding.EncodeToString([]byte(v)), base64.RawURLEncoding.EncodeToString([]byte(v)))
 		if quoted, err := json.Marshal(v); err == nil {
 			forms = append(forms, string(quoted[1:len(quoted)-1]))
 		}
 	}
-	slices.SortFunc(forms, func(a, b string) int { // the longest first: one may contain another
-		if d := len(b) - len(a); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
+	forms = longestFirst(forms) // one may contain another
 	pairs := make([]string, 0, 2*len(forms))
-	for _, f := range slices.Compact(forms) {
+	for _, f := range forms {
 		pairs = append(pairs, f, redacted)
 	}
 	s := scrubber{replace: strings.NewReplacer(pairs...)}
@@ -53,22 +50,6 @@ func newScrubber(values []string) scrubber {
 		s.longest = len(forms[0])
 	}
 	return s
-}
-
-// withLines adds the lines of values that have several.
-func withLines(values []string) []string {
-	all := slices.Clone(values)
-	for _, v := range values {
-		if !strings.Contains(v, "\n") {
-			continue
-		}
-		for line := range strings.Lines(v) {
-			if line = strings.TrimSpace(line); len(line) >= shortestVariable {
-				all = append(all, line)
-			}
-		}
-	}
-	return all
 }
 
 func (s scrubber) scrub(text string) string {

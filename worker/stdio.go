@@ -231,14 +231,20 @@ func (t *stdio) writeLine(o *outgoing) error {
 		// The pipe is full of what came before: nothing is torn.
 		o.exchange.written.Store(false)
 		return errors.Mark(errors.New("the process does not read its stdin"), errNotWritten)
-	case n == 0:
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		t.breaks(events.ConnectionLost, "the process stopped reading in the middle of a message")
+		return errors.Wrap(err, "write to the process")
+	}
+	// Nobody reads any more. Mostly that is because the process exits, which says
+	// more than a broken pipe: the supervisor knows soon, one way or the other.
+	t.breaks(events.ConnectionLost, "the process closed its stdin")
+	<-t.over
+	err = errors.WithStack(t.End())
+	if n == 0 {
 		o.exchange.written.Store(false)
 		err = errors.Mark(err, errNotWritten)
-		t.breaks(events.ConnectionLost, "the process closed its stdin")
-	default:
-		t.breaks(events.ConnectionLost, "the process stopped reading in the middle of a message")
 	}
-	return errors.Wrap(err, "write to the process")
+	return err
 }
 
 // send writes a line. When the context ends first, the line may still be

@@ -355,6 +355,49 @@ func TestStdioCancels(t *testing.T) {
 	}
 }
 
+// case I2: a process that exits at once fails with its exit, whether it is
+// noticed by reading, by writing or by waiting.
+func TestStdioExitAtOnce(t *testing.T) {
+	for range 20 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for range 20 {
+				d := dialTo(t, events.Definition{Command: "sh", Args: []string{"-c", "exec <&-; exit 3"}}, hangLimit)
+				end := d.ending(d.err, 0)
+				if end.code != events.StartupCrash || end.exit == nil || *end.exit != 3 {
+					t.Errorf("ended with %+v", end)
+				}
+			}
+		})
+	}
+}
+
+// A process may close its stdin and go on: then that is the end, and nothing
+// was sent.
+func TestStdioClosedStdin(t *testing.T) {
+	t.Parallel()
+	r := &resolved{command: "sh", args: []string{"-c", "exec <&-; echo closed >&2; exec sleep 600"}}
+	p, err := spawn(t.Context(), keeper.Direct{}, r, environ(os.LookupEnv, nil, nil), "closed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newStdio(t.Context(), p, &tail{}, nil, func(string, jsontext.Value) {})
+	defer func() {
+		s.Kill()
+		wait(t, s.gone, "the end of the process")
+	}()
+	eventually(t, "the stdin to be closed", func() bool { return s.stderr.String() != "" })
+	x := &exchange{}
+	err = s.send(t.Context(), []byte("{}\n"), x)
+	var end ending
+	if !errors.As(err, &end) || end.code != events.ConnectionLost || end.message != "the process closed its stdin" || end.exit != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if !errors.Is(err, errNotWritten) || x.written.Load() {
+		t.Errorf("the message counts as sent: %v", err)
+	}
+}
+
 // eventually polls for what another process does, which nothing announces.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()

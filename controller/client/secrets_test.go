@@ -302,5 +302,9 @@ func FuzzMoveSecrets(f *testing.F) {
 		if strings.Contains(text, secret) {
 			t.Errorf("the secret is in %s", text)
 		}
+		d = events.Definition{Command: before + "/" + secret + after}
+		if _, _, err := MoveSecrets(t.Context(), "s", &d, nil); !errors.Is(err, ErrMisplacedSecret) {
+			t.Errorf("%q: error is %v", d.Command, err)
+		}
 	})
 }
