@@ -44,7 +44,7 @@ type ServerOptions struct {
 func NewServer(t testing.TB, o *ServerOptions) *Server {
 	t.Helper()
 	s := &Server{t: t, c: o.config(t)}
-	forgetTimers()
+	s.forgetTimers()
 	t.Cleanup(s.end)
 	s.Start()
 	return s
@@ -158,5 +158,5 @@ func (s *Server) end() {
 		ns.Shutdown()
 		ns.WaitForShutdown()
 	}
-	forgetTimers()
+	s.forgetTimers()
 }
