@@ -29,6 +29,11 @@
 // at least. Killing freezes what it finds until nothing new is found, then
 // kills, until none is left.
 //
+// That none is left is said when it is certain. A process that forks and ends
+// while the system's list is read may be missing from it together with its child,
+// so a list without descendants counts only if the helper reaped nobody meanwhile.
+// [Sweep] and the worker, when a helper died, want several such lists in a row.
+//
 // # Whose descendant a process is
 //
 // Each child and all that it starts have the variable [Marker] in their
@@ -36,8 +41,9 @@
 //
 //	TOOLFLEET_INSTANCE=<folder id>/<incarnation>/<server>/<instance>/<epoch>.<attempt>
 //
-// A process belongs to the child that is its ancestor. One whose parent is gone
-// belongs to the child that its marker names, or whose group it is in. One that
+// A process belongs to the child that is its ancestor, or was when the helper last
+// looked, which it does while something has to end. One whose parent was gone by
+// then belongs to the child that its marker names, or whose group it is in. One that
 // has neither is ended when there is no child any more, and in all the cases
 // above but End. [Sweep] finds what a worker and its helper left that were killed
 // together, by the marker alone, among the processes of the same user.
@@ -46,6 +52,14 @@
 //
 // A process that the kernel cannot kill, because it waits for a device, is not
 // waited for beyond some seconds; it runs no instruction any more.
+//
+// A program that wants to can hide a process under another child's marker, if its
+// parent ends before the helper looks: it goes with that other child. One that
+// replaces itself faster than the list is read is chased for as long as it does so,
+// and no child is said to have ended meanwhile.
+//
+// [Sweep] lets go on what it stopped and does not find again: it executed another
+// program, without the marker. Killing it could kill another worker's helper.
 //
 // Without subreapers (macOS) a descendant that cleared its environment and lost
 // its parent is not found, and neither is one of another user.

@@ -181,19 +181,22 @@ func errno(err error) syscall.Errno {
 // reap takes the exit of every child, born or adopted.
 func (h *helper) reap(exits <-chan os.Signal) {
 	for range exits {
-		h.with(func(w *ward, _ time.Duration) {
-			for {
-				var status syscall.WaitStatus
-				pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
-				if err == syscall.EINTR {
-					continue
-				}
-				if err != nil || pid <= 0 {
-					return
-				}
-				w.reaped(pid, int64(status))
-			}
-		})
+		h.with(func(w *ward, _ time.Duration) { reapAll(w) })
+	}
+}
+
+// reapAll takes all exits that there are.
+func reapAll(w *ward) {
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		w.reaped(pid, int64(status))
 	}
 }
 
@@ -234,7 +237,7 @@ func (h *helper) tend() {
 func (h *helper) step() (wait time.Duration, over bool) {
 	now := bootClock()
 	h.mu.Lock()
-	work, begun, left := h.ward.look(now), h.ward.begun, h.ward.end-now
+	work, before, left := h.ward.look(now), h.ward.tally, h.ward.end-now
 	over = h.ward.empty()
 	h.mu.Unlock()
 	if over || !work {
@@ -251,7 +254,8 @@ func (h *helper) step() (wait time.Duration, over bool) {
 	marks := h.marks(tops)
 
 	h.mu.Lock()
-	r := h.ward.sweep(h.ward.owners(all, tops, marks), begun, bootClock())
+	reapAll(h.ward) // so that the ward knows who ended while the list was made
+	r := h.ward.sweep(h.ward.owners(all, tops, marks), before, bootClock())
 	for s, pids := range map[syscall.Signal][]int{syscall.SIGSTOP: r.stop, syscall.SIGTERM: r.term, syscall.SIGKILL: r.kill} {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, s) // it may be gone

@@ -182,12 +182,25 @@ func TestSweep(t *testing.T) {
 func TestSweepSparesItsOwnLine(t *testing.T) {
 	t.Setenv(Marker, "x/y") // of whatever is started from here on
 	w, other := newOtherWorker(t), newOtherWorker(t)
+	w.keeper() // which has no marker once it is there
+	other.keeper()
 	w.say("sweep x")
 	if swept := w.see("swept "); swept != "1 <nil>" {
 		t.Errorf("swept %s, want the other one alone", swept)
 	}
 	if err := other.cmd.Wait(); err == nil {
 		t.Error("the other one was not swept")
+	}
+}
+
+// What a process starts itself shows that process's marker for a moment.
+func TestSweepSparesWhatItsOwnProcessStarts(t *testing.T) {
+	t.Setenv(Marker, "x/y")
+	w := newOtherWorker(t)
+	w.keeper()
+	w.say("busy x")
+	if lost := w.see("lost "); lost != "0" {
+		t.Errorf("it lost %s of its own", lost)
 	}
 }
 

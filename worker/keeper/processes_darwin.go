@@ -25,8 +25,9 @@ func adopted(all []process, self int) []int {
 	return tops
 }
 
-// processes lists this user's processes. Sessions are not known here.
-func processes() ([]process, error) {
+// processesBut lists this user's processes, except those with some numbers.
+// Sessions are not known here.
+func processesBut(known map[int]bool) ([]process, error) {
 	list, err := unix.SysctlKinfoProcSlice("kern.proc.uid", os.Geteuid())
 	if err != nil {
 		return nil, errors.Wrap(err, "list processes")
@@ -34,9 +35,12 @@ func processes() ([]process, error) {
 	all := make([]process, 0, len(list))
 	for i := range list {
 		p := &list[i]
+		if known[int(p.Proc.P_pid)] {
+			continue
+		}
 		all = append(all, process{
 			pid: int(p.Proc.P_pid), parent: int(p.Eproc.Ppid), group: int(p.Eproc.Pgid),
-			ended: p.Proc.P_stat == stateZombie,
+			start: p.Proc.P_starttime.Nano(), ended: p.Proc.P_stat == stateZombie,
 		})
 	}
 	return all, nil

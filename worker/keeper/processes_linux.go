@@ -23,8 +23,8 @@ func becomeSubreaper() error {
 // subreaper, those are its children.
 func adopted(all []process, self int) []int { return children(all, self) }
 
-// processes lists the system's processes.
-func processes() ([]process, error) {
+// processesBut lists the system's processes, except those with some numbers.
+func processesBut(known map[int]bool) ([]process, error) {
 	proc, err := os.Open("/proc")
 	if err != nil {
 		return nil, errors.Wrap(err, "list processes")
@@ -36,12 +36,15 @@ func processes() ([]process, error) {
 	}
 	var all []process
 	for _, name := range names {
-		if _, err := strconv.Atoi(name); err != nil {
+		if pid, err := strconv.Atoi(name); err != nil || known[pid] {
 			continue
 		}
 		stat, err := os.ReadFile("/proc/" + name + "/stat")
-		if err != nil {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			continue // it is gone
+		}
+		if err != nil {
+			return nil, errors.Wrap(err, "list processes") // what cannot be seen may be there
 		}
 		if p, ok := parseStat(string(stat)); ok {
 			all = append(all, p)
@@ -50,15 +53,29 @@ func processes() ([]process, error) {
 	return all, nil
 }
 
+// Where the fields behind the name are in a process's stat.
+const (
+	statThreads = 17
+	statStart   = 19
+)
+
 // parseStat reads "pid (name) state parent group session …"; the name may hold
-// anything.
+// anything. A process whose first thread alone has ended is alive, although its
+// state is a zombie's.
 func parseStat(stat string) (p process, ok bool) {
 	before, _, _ := strings.Cut(stat, " ")
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 4 {
+	if len(fields) <= statStart {
 		return p, false
 	}
-	p.ended = fields[0] == "Z" || fields[0] == "X"
+	threads, err := strconv.Atoi(fields[statThreads])
+	if err != nil {
+		return p, false
+	}
+	if p.start, err = strconv.ParseInt(fields[statStart], 10, 64); err != nil {
+		return p, false
+	}
+	p.ended = fields[0] == "Z" && threads <= 1 || fields[0] == "X"
 	for i, to := range []*int{&p.pid, &p.parent, &p.group, &p.session} {
 		text := before
 		if i > 0 {

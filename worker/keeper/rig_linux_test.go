@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 //	lease MILLISECONDS   tells a new end of the lease
 //	spawn NAME SCRIPT    starts a shell
 //	sweep FOLDER         sweeps what is marked with a folder's id
+//	busy FOLDER          does so again and again while it starts other programs
 //
 // and says what happens: spawned, refused, exited, ended, with the name.
 func beWorker(dir string) {
@@ -77,11 +78,39 @@ func beWorker(dir string) {
 		case "sweep":
 			killed, err := Sweep(rest)
 			fmt.Println("swept", killed, err)
+		case "busy":
+			fmt.Println("lost", startWhileSweeping(rest))
 		}
 	}
 	stop()
 	if err := <-over; err != nil {
 		panic(err)
+	}
+}
+
+// startWhileSweeping starts programs that are not marked, and returns how many
+// did not end in peace, or that the sweep counted.
+func startWhileSweeping(folder string) (lost int) {
+	over := make(chan int)
+	go func() {
+		failed := 0
+		for range 300 {
+			if (&exec.Cmd{Path: "/bin/true", Env: []string{}}).Run() != nil {
+				failed++
+			}
+		}
+		over <- failed
+	}()
+	for {
+		select {
+		case failed := <-over:
+			return lost + failed
+		default:
+			killed, err := Sweep(folder)
+			if lost += killed; err != nil {
+				panic(err)
+			}
+		}
 	}
 }
 

@@ -8,9 +8,22 @@ const Marker = "TOOLFLEET_INSTANCE"
 // process is what the system's list says of one.
 type process struct {
 	pid, parent, group, session int
+	// start is when it began, in units of the system's.
+	start int64
 	// ended says that it waits to be reaped.
 	ended bool
 }
+
+// identity tells a process from a later one with the same number.
+type identity struct {
+	pid   int
+	start int64
+}
+
+func (p *process) identity() identity { return identity{p.pid, p.start} }
+
+// processes lists the system's processes, or this user's.
+func processes() ([]process, error) { return processesBut(nil) }
 
 // descendants returns the processes below some of others, with them.
 func descendants(all []process, tops []int) []process {

@@ -21,16 +21,26 @@ type ward struct {
 
 	children map[uint64]*kept
 	running  map[int]*kept // by process id, until reaped
-	// spawning counts spawns under way, begun all there ever were. Early are
-	// exits of processes whose spawn is still under way.
-	spawning, begun int
-	early           map[int]int64
+	tally
+	// spawning counts spawns under way. Early are exits of processes whose spawn
+	// is still under way.
+	spawning int
+	early    map[int]int64
+	// known tells whose the living processes of the last look were. Stranger
+	// says that it saw one of nobody's for the first time: a process that is
+	// about to execute another program shows no marker for a moment.
+	known    map[identity]uint64
+	stranger bool
 	// strays says that what belongs to no child is to be killed.
 	strays bool
 	frozen freezer // of strays
 
 	out []message
 }
+
+// tally counts all there ever were: spawns, and ends of the helper's own and
+// adopted children.
+type tally struct{ begun, ends int }
 
 // kept is a child of the helper.
 type kept struct {
@@ -45,9 +55,7 @@ type kept struct {
 	ending     bool
 	term, kill time.Duration
 	termed     bool
-	// seen says that something was left when it was last looked.
-	seen   bool
-	frozen freezer
+	frozen     freezer
 }
 
 // freezer is what was stopped in order to be killed.
@@ -116,6 +124,7 @@ func (w *ward) spawnOver() {
 
 // reaped takes the exit of a process that was the helper's child.
 func (w *ward) reaped(pid int, status int64) {
+	w.ends++
 	k, ok := w.running[pid]
 	switch {
 	case ok:
@@ -154,7 +163,7 @@ func (w *ward) look(now time.Duration) bool {
 		w.lapsed = true
 		w.condemnAll(now)
 	}
-	if w.strays {
+	if w.strays || len(w.frozen.pids) > 0 {
 		return true
 	}
 	for _, k := range w.children {
@@ -189,41 +198,43 @@ type round struct {
 }
 
 // sweep decides what to do about the living processes of each child; those of 0
-// belong to none. Begun is what the ward's was before the processes were listed:
+// belong to none. Before is the ward's tally before the processes were listed:
 // what was started since may be taken for a stray.
-func (w *ward) sweep(owned map[uint64][]int, begun int, now time.Duration) round {
+//
+// That nothing was seen proves that nothing is there only if nothing ended since:
+// while a process is not reaped it is in the list, but one that forked and was
+// reaped in between is not in it, and neither may its child be.
+func (w *ward) sweep(owned map[uint64][]int, before tally, now time.Duration) round {
 	var r round
+	sure := before.ends == w.ends && !w.stranger
 	for _, id := range slices.Sorted(maps.Keys(w.children)) {
 		if k := w.children[id]; k.ending {
-			w.settle(k, owned[id], now, &r)
+			w.settle(k, owned[id], sure, now, &r)
 		}
 	}
 	if len(w.children) == 0 {
 		w.strays = w.strays || len(owned[0]) > 0
 	}
-	if quiet := w.spawning == 0 && begun == w.begun; !w.strays || !quiet {
-		return r
-	}
-	if len(owned[0]) == 0 {
+	switch quiet := w.spawning == 0 && before.begun == w.begun; {
+	case !w.strays || !quiet:
+		w.frozen.finish(owned[0], &r)
+	case len(owned[0]) > 0:
+		w.frozen.kill(owned[0], &r)
+	case sure:
 		w.strays, w.frozen = false, freezer{}
-		return r
 	}
-	w.frozen.kill(owned[0], &r)
 	return r
 }
 
 // settle goes on ending one child.
-func (w *ward) settle(k *kept, left []int, now time.Duration, r *round) {
+func (w *ward) settle(k *kept, left []int, sure bool, now time.Duration, r *round) {
 	if len(left) == 0 && k.reaped {
-		if k.seen {
-			k.seen = false // what forks and exits all the time may have been missed once
-			return
+		if sure {
+			delete(w.children, k.id)
+			w.send(message{kind: hasEnded, id: k.id})
 		}
-		delete(w.children, k.id)
-		w.send(message{kind: hasEnded, id: k.id})
 		return
 	}
-	k.seen = len(left) > 0
 	switch {
 	case now >= k.kill:
 		k.frozen.kill(left, r)
@@ -253,9 +264,19 @@ func (f *freezer) kill(left []int, r *round) {
 	*f = freezer{}
 }
 
-// owners tells to which child each living process belongs; 0 is none. Tops are
-// the helper's own children (and elsewhere adopted ones), marks the markers of
-// those that are no child of the ward's.
+// finish kills what is frozen, and nothing else: nothing is left stopped.
+func (f *freezer) finish(left []int, r *round) {
+	for _, pid := range left {
+		if f.pids[pid] {
+			r.kill = append(r.kill, pid)
+		}
+	}
+	*f = freezer{}
+}
+
+// owners tells to which child each living process belongs, and remembers it; 0 is
+// none. Tops are the helper's own children (and elsewhere adopted ones), marks the
+// markers of those that are no child of the ward's.
 func (w *ward) owners(all []process, tops []int, marks map[int]string) map[uint64][]int {
 	byMark := make(map[string]uint64, len(w.children))
 	for _, k := range w.children {
@@ -265,22 +286,27 @@ func (w *ward) owners(all []process, tops []int, marks map[int]string) map[uint6
 	for _, p := range all {
 		byPID[p.pid] = p
 	}
-	owned := make(map[uint64][]int)
+	owned, known := make(map[uint64][]int), make(map[identity]uint64)
+	w.stranger = false
 	for _, top := range tops {
-		var id uint64
+		p := byPID[top]
+		id, seen := w.known[p.identity()]
 		if k, ok := w.running[top]; ok {
 			id = k.id
-		} else if mark, ok := marks[top]; ok && byMark[mark] != 0 {
-			id = byMark[mark]
-		} else {
-			id = w.leader(byPID[top].group)
+		} else if w.children[id] == nil { // not known to be anyone's who is still there
+			if id = byMark[marks[top]]; id == 0 {
+				id = w.leader(p.group)
+			}
+			w.stranger = w.stranger || id == 0 && !seen && !p.ended
 		}
 		for _, p := range descendants(all, []int{top}) {
 			if !p.ended {
 				owned[id] = append(owned[id], p.pid)
+				known[p.identity()] = id
 			}
 		}
 	}
+	w.known = known
 	return owned
 }
 

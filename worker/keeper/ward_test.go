@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -91,17 +92,22 @@ func TestWardEndsAChild(t *testing.T) {
 	w.finish(1, 10, 0)
 	w.finish(9, 10, 0) // there is none
 	left := map[uint64][]int{1: {20, 21}, 2: {30}, 0: {40}}
-	expectRound(t, w.sweep(left, 2, 9), nil, nil, nil)
-	expectRound(t, w.sweep(left, 2, 10), nil, []int{20, 21}, nil)
-	expectRound(t, w.sweep(left, 2, 11), nil, nil, nil)
-	expectRound(t, w.sweep(left, 2, 20), []int{20, 21}, nil, nil)
+	expectRound(t, w.sweep(left, w.tally, 9), nil, nil, nil)
+	expectRound(t, w.sweep(left, w.tally, 10), nil, []int{20, 21}, nil)
+	expectRound(t, w.sweep(left, w.tally, 11), nil, nil, nil)
+	expectRound(t, w.sweep(left, w.tally, 20), []int{20, 21}, nil, nil)
 	left[1] = append(left[1], 22) // forked before its parent was frozen
-	expectRound(t, w.sweep(left, 2, 20), []int{22}, nil, nil)
-	expectRound(t, w.sweep(left, 2, 20), nil, nil, []int{20, 21, 22})
+	expectRound(t, w.sweep(left, w.tally, 20), []int{22}, nil, nil)
+	expectRound(t, w.sweep(left, w.tally, 20), nil, nil, []int{20, 21, 22})
+	before := w.tally
 	w.reaped(20, 9)
-	w.sweep(map[uint64][]int{2: {30}}, 2, 21)
+	w.sweep(map[uint64][]int{2: {30}}, before, 21) // 20 may have forked while the list was made
 	expect(t, w, message{kind: hasExited, id: 1, value: 9})
-	w.sweep(map[uint64][]int{2: {30}}, 2, 22) // the second look finds nothing, too
+	before = w.tally
+	w.reaped(99, 0) // and so may what it left
+	w.sweep(map[uint64][]int{2: {30}}, before, 22)
+	expect(t, w)
+	w.sweep(map[uint64][]int{2: {30}}, w.tally, 23)
 	expect(t, w, message{kind: hasEnded, id: 1})
 	if w.look(23) {
 		t.Error("the other child is to be ended")
@@ -114,7 +120,7 @@ func TestWardDoesNotFreezeForEver(t *testing.T) {
 	grow(w, 1, 20, "f/a")
 	w.finish(1, 0, 0)
 	for i := range maxFreeze {
-		r := w.sweep(map[uint64][]int{1: {100 + i}}, 1, 0)
+		r := w.sweep(map[uint64][]int{1: {100 + i}}, w.tally, 0)
 		if len(r.kill) > 0 != (i == maxFreeze-1) {
 			t.Fatalf("round %d kills %v", i, r.kill)
 		}
@@ -131,8 +137,8 @@ func TestWardCondemnsAllWithTheLease(t *testing.T) {
 	w.spawned(2, 30, "f/b", 100)
 	w.out = nil
 	left := map[uint64][]int{1: {20}, 2: {30}, 0: {40}}
-	expectRound(t, w.sweep(left, 2, 100), []int{20, 30, 40}, nil, nil)
-	expectRound(t, w.sweep(left, 2, 100), nil, nil, []int{20, 30, 40})
+	expectRound(t, w.sweep(left, w.tally, 100), []int{20, 30, 40}, nil, nil)
+	expectRound(t, w.sweep(left, w.tally, 100), nil, nil, []int{20, 30, 40})
 	w.reaped(20, 9)
 	w.reaped(30, 9)
 	expect(t, w, message{kind: hasExited, id: 1, value: 9, lapsed: true}, message{kind: hasExited, id: 2, value: 9, lapsed: true})
@@ -155,15 +161,15 @@ func TestWardEndsStrays(t *testing.T) {
 	w.finish(1, 0, 0)
 	stray := map[uint64][]int{0: {40}}
 	w.begin(2, 0, 0)
-	expectRound(t, w.sweep(stray, 1, 0), nil, nil, nil)
+	expectRound(t, w.sweep(stray, w.tally, 0), nil, nil, nil)
 	w.refused(2, 2)
-	expectRound(t, w.sweep(stray, 1, 0), nil, nil, nil) // listed before it began
-	expectRound(t, w.sweep(stray, 2, 0), []int{40}, nil, nil)
-	expectRound(t, w.sweep(stray, 2, 0), nil, nil, []int{40})
+	expectRound(t, w.sweep(stray, tally{begun: 1}, 0), nil, nil, nil) // listed before it began
+	expectRound(t, w.sweep(stray, w.tally, 0), []int{40}, nil, nil)
+	expectRound(t, w.sweep(stray, w.tally, 0), nil, nil, []int{40})
 	if !w.look(0) {
 		t.Error("a stray is forgotten")
 	}
-	w.sweep(nil, 2, 0)
+	w.sweep(nil, w.tally, 0)
 	if w.look(0) {
 		t.Error("there is something to do")
 	}
@@ -178,16 +184,78 @@ func TestWardCloses(t *testing.T) {
 		t.Error("it is not closing")
 	}
 	w.spawned(2, 30, "f/b", 0)
-	w.sweep(map[uint64][]int{1: {20}, 2: {30}}, 2, 0)
-	expectRound(t, w.sweep(map[uint64][]int{1: {20}, 2: {30}}, 2, 0), nil, nil, []int{20, 30})
+	w.sweep(map[uint64][]int{1: {20}, 2: {30}}, w.tally, 0)
+	expectRound(t, w.sweep(map[uint64][]int{1: {20}, 2: {30}}, w.tally, 0), nil, nil, []int{20, 30})
 	w.reaped(20, 9)
 	w.reaped(30, 9)
-	for range 2 {
-		w.sweep(nil, 2, 0)
+	before := w.tally
+	w.reaped(40, 9) // a stray
+	w.sweep(nil, before, 0)
+	if w.empty() || !w.look(0) {
+		t.Error("a look that proves nothing is enough")
 	}
+	w.sweep(nil, w.tally, 0)
 	if !w.empty() {
 		t.Errorf("left: %+v", w)
 	}
+}
+
+// A stray that was stopped is killed, even if strays are not to be killed any
+// more.
+func TestWardLeavesNothingStopped(t *testing.T) {
+	w := leased()
+	expectRound(t, w.sweep(map[uint64][]int{0: {40}}, w.tally, 0), []int{40}, nil, nil)
+	grow(w, 1, 20, "f/a")
+	if !w.look(0) {
+		t.Error("it is forgotten")
+	}
+	expectRound(t, w.sweep(map[uint64][]int{0: {40, 41}}, w.tally, 0), nil, nil, []int{40})
+	if w.look(0) {
+		t.Error("there is something to do")
+	}
+}
+
+// Whose a process was is remembered, whatever it shows later.
+func TestOwnersAreRemembered(t *testing.T) {
+	w := leased()
+	grow(w, 1, 20, "f/a")
+	grow(w, 2, 30, "f/b")
+	look := func(mark string, all ...process) map[uint64][]int {
+		return w.owners(all, children(all, 10), map[int]string{21: mark})
+	}
+	child, orphan := process{pid: 21, parent: 20, start: 5}, process{pid: 21, parent: 10, start: 5}
+	look("", process{pid: 20, parent: 10}, child)
+	w.reaped(20, 0)
+	for _, mark := range []string{"", "f/b"} {
+		if got := look(mark, orphan); !slices.Equal(got[1], []int{21}) || w.stranger {
+			t.Errorf("marked %q, %v", mark, got)
+		}
+	}
+	another := orphan
+	another.start = 6 // the number is used again
+	if got := look("f/b", another); !slices.Equal(got[2], []int{21}) {
+		t.Errorf("another process with the number: %v", got)
+	}
+	delete(w.children, 2)
+	if got := look("f/a", another); !slices.Equal(got[1], []int{21}) {
+		t.Errorf("after the end of its child: %v", got)
+	}
+}
+
+// A process that shows no marker may be about to execute another program, and
+// show one then.
+func TestAStrangerIsLookedAtTwice(t *testing.T) {
+	w := leased()
+	grow(w, 1, 20, "f/a")
+	w.reaped(20, 0)
+	w.finish(1, 0, 0)
+	w.out = nil
+	all := []process{{pid: 21, parent: 10}}
+	look := func() { w.sweep(w.owners(all, []int{21}, nil), w.tally, 0) }
+	look()
+	expect(t, w)
+	look()
+	expect(t, w, message{kind: hasEnded, id: 1})
 }
 
 func TestOwners(t *testing.T) {
