@@ -18,7 +18,12 @@ type pulse struct {
 
 func newPulse() *pulse { return &pulse{born: time.Now()} }
 
-func (p *pulse) beat() { p.last.Store(int64(time.Since(p.born))) }
+func (p *pulse) beat() {
+	now := int64(time.Since(p.born))
+	for last := p.last.Load(); now > last && !p.last.CompareAndSwap(last, now); last = p.last.Load() {
+		// Another beat came between; it may be a later one.
+	}
+}
 
 func (p *pulse) heard() time.Time { return p.born.Add(time.Duration(p.last.Load())) }
 
