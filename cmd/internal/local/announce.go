@@ -49,7 +49,7 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 		return errors.Wrap(err, "wait for the views")
 	}
 	if !f.fresh {
-		close(f.declared)
+		f.begin(ctx, r)
 	}
 	if err := f.record(folder); err != nil {
 		return err
@@ -57,6 +57,48 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 	f.greet(show.Terminal(f.Out))
 	f.watch(ctx, r)
 	return nil
+}
+
+// beginWithin bounds the wait for a worker that begins; it need not be able to.
+const beginWithin = 5 * time.Second
+
+// begin lets the worker begin, and waits until the views show nothing of its
+// former life as running. After a kill they still do, and commands would believe
+// them.
+func (f *fleet) begin(ctx context.Context, r *kvview.Reader) {
+	changes := r.Changes()
+	defer r.Forget(changes)
+	var before events.Incarnation
+	if w := r.Worker(f.id); w != nil {
+		before = w.Value.Incarnation
+	}
+	close(f.declared)
+	ctx, cancel := context.WithTimeout(ctx, beginWithin)
+	defer cancel()
+	for !f.begun(r, before) {
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// begun says whether the worker lives under another incarnation than before, and
+// under no other.
+func (f *fleet) begun(r *kvview.Reader, before events.Incarnation) bool {
+	w := r.Worker(f.id)
+	if w == nil || w.Value.Incarnation == before {
+		return false
+	}
+	for _, s := range r.Servers() {
+		for _, i := range r.Instances(s.Value.ID) {
+			if i.Value.State.Owned() && i.Value.Worker == f.id && i.Value.Incarnation != w.Value.Incarnation {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // greet says where the fleet is and what it has.

@@ -113,6 +113,7 @@ func Run(ctx context.Context, o *Options) (err error) {
 // fleet is what the parts stand on.
 type fleet struct {
 	*Options
+	id     events.WorkerID
 	nats   *parts.Server
 	live   *show.Live // nil without a terminal
 	logger *slog.Logger
@@ -142,7 +143,7 @@ func (f *fleet) once(p supervise.Part) supervise.Part {
 
 // start starts the server and opens the logs.
 func start(ctx context.Context, o *Options, h *parts.Host) (_ *fleet, err error) {
-	f := &fleet{Options: o, logger: h.Logger, declared: make(chan struct{})}
+	f := &fleet{Options: o, id: events.WorkerID(h.ID), logger: h.Logger, declared: make(chan struct{})}
 	f.nats, err = parts.Embedded(ctx, h, &o.NATS)
 	if err != nil {
 		return nil, err
