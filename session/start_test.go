@@ -99,7 +99,9 @@ func TestOpenAndWait(t *testing.T) {
 		h.connecting("a", 1)
 		h.connecting("b", 1)
 		h.settle()
+		told := make(chan struct{})
 		go func() {
+			defer close(told)
 			time.Sleep(5 * time.Second)
 			h.list("a", 1, `{"name":"x"}`)
 			time.Sleep(time.Minute)
@@ -125,6 +127,7 @@ func TestOpenAndWait(t *testing.T) {
 		if err := s.WaitReady(t.Context()); err != nil {
 			t.Error(err)
 		}
+		<-told
 		h.await(s, 2)
 	})
 }
