@@ -95,6 +95,8 @@ func TestWorkerOnJetStream(t *testing.T) {
 	if running := record.Running(); len(running) != 1 || running[0] != pid {
 		t.Errorf("an outage stopped what ran: %v", running)
 	}
+	// What is sent on a connection that has broken unnoticed is lost.
+	eventually(t, "the outage to be noticed", func() bool { return !controller.Conn().IsConnected() && !log.Conn().IsConnected() })
 	server.Start()
 	if _, _, err := call("die", "{}"); err == nil {
 		t.Error("die answered")
