@@ -29,6 +29,7 @@ const (
 // every process that [Folder.File] was handed to has closed it or is gone.
 type Folder struct {
 	dir, id string
+	made    bool
 	lock    *os.File
 }
 
@@ -48,17 +49,21 @@ func LockFolder(dir string) (*Folder, error) {
 	if err != nil {
 		return nil, errors.Wrapf(err, "state folder %s", dir)
 	}
-	id, err := folderID(dir)
-	if err != nil {
+	f := &Folder{dir: dir, lock: lock}
+	if f.id, f.made, err = folderID(dir); err != nil {
 		lock.Close()
 		return nil, err
 	}
-	return &Folder{dir: dir, id: id, lock: lock}, nil
+	return f, nil
 }
 
 // ID returns the folder's random id, in hex. Whoever holds the folder may take
 // over the leases that name it.
 func (f *Folder) ID() string { return f.id }
+
+// Made says that the folder got its id just now: nothing can have been left behind
+// under it.
+func (f *Folder) Made() bool { return f.made }
 
 // Dir returns the folder's absolute path.
 func (f *Folder) Dir() string { return f.dir }
@@ -98,21 +103,21 @@ func lockFile(name string) (*os.File, error) {
 }
 
 // folderID returns the id of a locked folder, made at first use.
-func folderID(dir string) (string, error) {
+func folderID(dir string) (id string, made bool, err error) {
 	name := filepath.Join(dir, folderIDName)
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		id := randomHex(folderIDSize)
-		return id, errors.Wrapf(writeFile(name, []byte(id+"\n")), "write %s", name)
+		return id, true, errors.Wrapf(writeFile(name, []byte(id+"\n")), "write %s", name)
 	}
 	if err != nil {
-		return "", errors.Wrap(err, "read the state folder's id")
+		return "", false, errors.Wrap(err, "read the state folder's id")
 	}
-	id := strings.TrimSpace(string(data))
+	id = strings.TrimSpace(string(data))
 	if b, err := hex.DecodeString(id); err != nil || len(b) != folderIDSize {
-		return "", errors.Newf("%s holds no folder id: remove the file to give the folder a new one", name)
+		return "", false, errors.Newf("%s holds no folder id: remove the file to give the folder a new one", name)
 	}
-	return id, nil
+	return id, false, nil
 }
 
 func randomHex(n int) string {

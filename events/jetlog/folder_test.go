@@ -34,6 +34,9 @@ func TestFolderKeepsItsID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !f.Made() || again.Made() {
+		t.Errorf("the id was made at first use: %v, and at the second: %v", f.Made(), again.Made())
+	}
 	t.Cleanup(func() { closeFolder(t, again) })
 	if again.ID() != id {
 		t.Errorf("the id was %s and is %s", id, again.ID())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -56,20 +57,33 @@ func commandsConfig(f events.FleetID, o *Options) jetstream.StreamConfig {
 	}
 }
 
-// openStreams creates what is absent and checks what is present.
-func (l *Log) openStreams(ctx context.Context) (err error) {
-	if l.events, err = l.ensure(ctx, eventsConfig(l.fleet, &l.o), grows); err != nil {
-		return err
+// openStreams creates what is absent and checks what is present, all side by
+// side. Of several faults it returns the first in the order of the streams: they
+// often have one cause.
+func (l *Log) openStreams(ctx context.Context) error {
+	configs := append([]jetstream.StreamConfig{eventsConfig(l.fleet, &l.o), commandsConfig(l.fleet, &l.o)},
+		bucketConfigs(l.fleet, l.o.Replicas)...)
+	opened := make([]openedStream, len(configs))
+	var all sync.WaitGroup
+	for i, c := range configs {
+		all.Go(func() { opened[i] = l.ensure(ctx, c, i == 0) })
 	}
-	if l.commands, err = l.ensure(ctx, commandsConfig(l.fleet, &l.o), nil); err != nil {
-		return err
-	}
-	for _, c := range bucketConfigs(l.fleet, l.o.Replicas) {
-		if _, err := l.ensure(ctx, c, nil); err != nil {
+	all.Wait()
+	for i := range opened {
+		if err := opened[i].err; err != nil {
 			return err
 		}
+		l.deviations = append(l.deviations, opened[i].deviations...)
 	}
+	l.events, l.commands = opened[0].Stream, opened[1].Stream
 	return nil
+}
+
+// openedStream is a stream that was ensured, or why it could not be.
+type openedStream struct {
+	jetstream.Stream
+	deviations []Deviation
+	err        error
 }
 
 // Deviation is a setting of a stream that is not the default. All are text for
@@ -94,33 +108,34 @@ func (e *UnfitError) Error() string {
 func (e *UnfitError) Is(target error) bool { return target == ErrUnfit }
 
 // ensure returns the stream, created with the configuration if it is absent. A
-// present one must agree in the settings that correctness rests on; more are
-// those that the extra check returns.
-func (l *Log) ensure(ctx context.Context, want jetstream.StreamConfig, extra func(have, want *jetstream.StreamConfig) []setting) (jetstream.Stream, error) {
-	var s jetstream.Stream
-	err := l.ask(ctx, func(ctx context.Context) (err error) {
-		s, err = l.create(ctx, want)
+// present one must agree in the settings that correctness rests on, which are
+// more for one that keeps everything.
+func (l *Log) ensure(ctx context.Context, want jetstream.StreamConfig, keepsAll bool) (o openedStream) {
+	o.err = l.ask(ctx, func(ctx context.Context) (err error) {
+		o.Stream, err = l.create(ctx, want)
 		return err
 	})
-	if err != nil {
-		return nil, errors.Wrapf(err, "stream %s", want.Name)
+	if o.err != nil {
+		o.err = errors.Wrapf(o.err, "stream %s", want.Name)
+		return o
 	}
-	have := s.CachedInfo().Config
+	have := o.CachedInfo().Config
 	required := essentials(&have, &want)
-	if extra != nil {
-		required = append(required, extra(&have, &want)...)
+	if keepsAll {
+		required = append(required, grows(&have, &want)...)
 	}
 	for _, x := range required {
 		if x.have != x.want {
-			return nil, errors.WithStack(&UnfitError{want.Name, x.name, x.have, x.want})
+			o.err = errors.WithStack(&UnfitError{want.Name, x.name, x.have, x.want})
+			return o
 		}
 	}
 	for _, x := range choices(&have, &want) {
 		if x.have != x.want {
-			l.deviations = append(l.deviations, Deviation{want.Name, x.name, x.have, x.want})
+			o.deviations = append(o.deviations, Deviation{want.Name, x.name, x.have, x.want})
 		}
 	}
-	return s, nil
+	return o
 }
 
 // create returns the stream that is there, or else a new one. A stream reserves

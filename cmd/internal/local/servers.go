@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/toolfleet/toolfleet/cmd/internal/files"
 	"github.com/toolfleet/toolfleet/cmd/internal/show"
 	"github.com/toolfleet/toolfleet/controller/client"
+	"github.com/toolfleet/toolfleet/controller/discovery"
+	"github.com/toolfleet/toolfleet/controller/request"
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections/kvview"
 )
@@ -67,17 +70,42 @@ func (f *fleet) declare(ctx context.Context) (last events.Seq, err error) {
 	c := f.client(secrets)
 	for _, s := range f.Servers {
 		f.note(s.Notes...)
-		for _, e := range s.Entries {
-			answer, err := c.Declare(ctx, e.ID, &e.Definition, nil)
+		for i, d := range declareAll(ctx, c, s.Entries) {
 			switch {
-			case err == nil:
-				last = max(last, answer.Seq)
+			case d.err == nil:
+				last = max(last, d.answer.Seq)
 			case ctx.Err() != nil:
-				return 0, err
+				return 0, d.err
 			default:
-				f.note(fmt.Sprintf("server %s was refused: %v", e.ID, err))
+				f.note(fmt.Sprintf("server %s was refused: %v", s.Entries[i].ID, d.err))
 			}
 		}
 	}
 	return last, nil
+}
+
+// declaration is what became of one entry.
+type declaration struct {
+	answer request.Answer
+	err    error
+}
+
+// declaredAtOnce bounds the requests under way, so that a long file does not fill
+// the controller's room for them.
+const declaredAtOnce = 16
+
+// declareAll declares the servers of one file side by side.
+func declareAll(ctx context.Context, c *client.Client, entries []discovery.Entry) []declaration {
+	all := make([]declaration, len(entries))
+	room := make(chan struct{}, declaredAtOnce)
+	var asked sync.WaitGroup
+	for i := range entries {
+		room <- struct{}{}
+		asked.Go(func() {
+			all[i].answer, all[i].err = c.Declare(ctx, entries[i].ID, &entries[i].Definition, nil)
+			<-room
+		})
+	}
+	asked.Wait()
+	return all
 }

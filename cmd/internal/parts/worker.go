@@ -57,11 +57,8 @@ func Worker(log *jetlog.Log, h *Host, o *WorkerOptions) supervise.Part {
 			return err
 		}
 		defer func() { _ = folder.Close() }() // the process keeps nothing else of it
-		switch killed, err := keeper.Sweep(folder.ID()); {
-		case err != nil:
-			return errors.Wrap(err, "end what an earlier run of the worker left")
-		case killed > 0:
-			h.Logger.Warn("killed what an earlier run of the worker left", "worker", h.ID)
+		if err := sweep(folder, h); err != nil {
+			return err
 		}
 		secrets, recipients, err := Secrets(ctx, log, h)
 		if err != nil {
@@ -77,6 +74,18 @@ func Worker(log *jetlog.Log, h *Host, o *WorkerOptions) supervise.Part {
 		}
 		return live(ctx, log, folder, p, options)
 	}}
+}
+
+// sweep ends what an earlier run of the worker left.
+func sweep(folder *jetlog.Folder, h *Host) error {
+	if folder.Made() {
+		return nil
+	}
+	killed, err := keeper.Sweep(folder.ID())
+	if killed > 0 {
+		h.Logger.Warn("killed what an earlier run of the worker left", "worker", h.ID)
+	}
+	return errors.Wrap(err, "end what an earlier run of the worker left")
 }
 
 // lockFolder takes the worker's folder. The keeper of a worker that was just
