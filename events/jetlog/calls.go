@@ -1,6 +1,7 @@
 package jetlog
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -104,8 +105,8 @@ func (c *caller) wait(ctx context.Context, frames *mailbox) ([]byte, error) {
 		case <-frames.news:
 			data, last, err := c.takeAll(frames)
 			if last {
-				if err != nil && ctx.Err() != nil {
-					err = errors.Mark(err, ctx.Err())
+				if ended := endOf(ctx); err != nil && ended != nil {
+					err = errors.Mark(err, ended)
 				}
 				return data, err
 			}
@@ -126,6 +127,15 @@ func (c *caller) wait(ctx context.Context, frames *mailbox) ([]byte, error) {
 			return nil, errors.Mark(unknown(events.OtherFailure, "the caller stopped waiting, and the owner has not said what became of it"), ctx.Err())
 		}
 	}
+}
+
+// endOf returns the context's error, also where its deadline has just passed and
+// it has not noticed: the owner, who has the same deadline, may be the first to.
+func endOf(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return cmp.Or(ctx.Err(), context.DeadlineExceeded)
+	}
+	return ctx.Err()
 }
 
 // takeAll handles what has come; last says that the call is over.
