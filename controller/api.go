@@ -151,7 +151,11 @@ func respond(r micro.Request, answer any, err error) {
 	if err != nil {
 		data = nil // unreachable unless a problem's text is no valid UTF-8
 	}
-	_ = r.Error(string(e.Code), headline(e.Message), data)
+	// Not with r.Error, which keeps the error for the statistics that the service
+	// reads when the handler has returned, as it has.
+	_ = r.Respond(data, micro.WithHeaders(micro.Headers{
+		micro.ErrorCodeHeader: {string(e.Code)}, micro.ErrorHeader: {headline(e.Message)},
+	}))
 }
 
 // headline makes a message fit for a header.

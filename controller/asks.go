@@ -144,5 +144,5 @@ func unavailable(q *request.Request, err error) error {
 	case errors.Is(err, events.ErrHistoryFull):
 		code = request.HistoryFull
 	}
-	return request.Errorf(code, "%s %q: %v", q.Verb, q.Server, err)
+	return request.Errorf(code, "%s: %v", q.About(), err)
 }

@@ -13,8 +13,8 @@
 // from a fold that reached the end of the history after the request came: what
 // the caller was told by another controller before is in it.
 //
-// Requests about one server are decided one after the other, those about
-// different servers side by side.
+// Requests about one server, one worker or the fleet are decided one after the
+// other, those about different ones side by side.
 //
 // # Plans
 //
@@ -180,9 +180,10 @@ func Run(ctx context.Context, p Parts, o *Options) error {
 		chains:  make(map[events.Chain]*chain),
 		dirty:   true,
 	}
-	c.vigil = newVigil(c.TTL)
+	c.vigil, c.told = newVigil(c.TTL), newTold()
 	g.run(c.follow)
 	g.run(c.loop)
+	g.run(c.observe)
 	if c.Presence != nil {
 		g.run(c.watch)
 	}

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -20,10 +22,21 @@ func scenario(t *rapid.T, w *world) {
 		placed("x", events.Placement{Worker: "b"}), placed("y", events.Placement{Labels: map[string]string{"zone": "1"}}),
 		{Command: "x", Disabled: true},
 		{Command: "x", Want: events.Stopped},
+		{URL: "https://x.test"},
+		{URL: "https://y.test"},
+		{URL: "https://x.test", Placement: &events.Placement{Replicas: 2, Labels: map[string]string{"zone": "1"}}},
+		{Command: "x", Update: "overlap"},
+		{Command: "y", Update: "overlap", Placement: &events.Placement{Replicas: 3}},
 	}
 	t.Repeat(map[string]func(*rapid.T){
 		"ask": func(t *rapid.T) {
-			q := request.Request{Verb: rapid.SampledFrom(request.Verbs()).Draw(t, "verb"), Server: rapid.SampledFrom(servers).Draw(t, "server")}
+			q := request.Request{Verb: rapid.SampledFrom(request.Verbs()).Draw(t, "verb")}
+			if q.Verb.Object() == request.Server {
+				q.Server = rapid.SampledFrom(servers).Draw(t, "server")
+			}
+			if q.Verb.Object() == request.Worker || q.Verb == request.Move {
+				q.Worker = string(rapid.SampledFrom(hosts).Draw(t, "worker"))
+			}
 			if q.Verb == request.Declare {
 				d := rapid.SampledFrom(definitions).Draw(t, "definition")
 				q.Definition = &d
@@ -47,9 +60,13 @@ func scenario(t *rapid.T, w *world) {
 		},
 		"wish": func(t *rapid.T) {
 			id := rapid.SampledFrom(hosts).Draw(t, "worker")
-			body := rapid.SampledFrom([]events.Body{events.Draining{}, events.Cordoned{}, events.Uncordoned{}}).Draw(t, "wish")
-			w.must(events.Event{Chain: events.WorkerChain(id), Body: body})
+			bodies := []events.Body{events.Draining{}, events.Cordoned{}, events.Uncordoned{}}
+			if h := w.workers[id]; h != nil {
+				bodies = append(bodies, events.Draining{Incarnation: h.incarnation})
+			}
+			w.must(events.Event{Chain: events.WorkerChain(id), Body: rapid.SampledFrom(bodies).Draw(t, "wish")})
 		},
+		"trouble": func(t *rapid.T) { w.trouble(rapid.IntRange(0, 5).Draw(t, "which")) },
 		"plan": func(t *rapid.T) {
 			// From a view that may be old, carried out up to a crash.
 			behind := rapid.IntRange(0, 3).Draw(t, "behind")
@@ -77,10 +94,33 @@ func scenario(t *rapid.T, w *world) {
 	})
 }
 
+// trouble ends something that runs, as a failure.
+func (w *world) trouble(which int) {
+	for _, id := range []events.WorkerID{"a", "b", "c"} {
+		h := w.workers[id]
+		if h == nil || !h.up {
+			continue
+		}
+		for _, c := range slices.SortedFunc(maps.Keys(h.running), compareChains) {
+			i := w.history.Instance(c.Server(), c.Instance())
+			if which--; which >= 0 || i.Epoch != h.running[c].epoch || !i.State.Owned() {
+				continue
+			}
+			delete(h.running, c)
+			w.must(events.Event{Chain: c, Epoch: i.Epoch, Body: events.Failed{Failure: events.NewFailure(events.Exited, events.PhaseRun, "")}})
+			return
+		}
+	}
+}
+
 // revive lets every worker that crashed join again, so that nothing waits for it.
 func (w *world) revive() {
+	w.must(events.Event{Chain: events.FleetChain(), Body: events.Unfrozen{}})
 	for _, id := range []events.WorkerID{"a", "b", "c"} {
-		if h := w.workers[id]; h != nil && !h.up {
+		if h := w.workers[id]; h != nil && (!h.up || w.history.Worker(id).Going != "") {
+			if h.up {
+				w.leave(id)
+			}
 			w.join(id, events.Joined{Labels: map[string]string{"zone": "1"}})
 		}
 		w.must(events.Event{Chain: events.WorkerChain(id), Body: events.Uncordoned{}})
@@ -143,7 +183,7 @@ func (w *world) replay(x write) {
 		i := w.history.Instance(e.Chain.Server(), e.Chain.Instance())
 		c := w.commands[events.Address{Worker: i.Worker, Server: i.Server, Instance: i.Instance}].Command
 		w.workers[i.Worker].running[e.Chain] = process{e.Epoch, c.Generation, c.Restart}
-	case events.HasStopped:
+	case events.HasStopped, events.Failed:
 		i := w.history.Instance(e.Chain.Server(), e.Chain.Instance())
 		delete(w.workers[i.Worker].running, e.Chain)
 	case events.Lost, events.Released:

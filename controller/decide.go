@@ -17,21 +17,24 @@ import (
 // fleet has.
 type rule struct {
 	// refuse returns why the request cannot be granted, or nil.
-	refuse func(*projections.Server) error
+	refuse func(*projections.History, *projections.Server, *request.Request) error
 	// done says that the server is as the request asks for already.
-	done func(*projections.Server, *request.Request) bool
+	done func(*projections.History, *projections.Server, *request.Request) bool
 	// event is what the request causes.
 	event func(*projections.Server, *request.Request) events.Body
+	// thawed says that the request is refused while the fleet is frozen.
+	thawed bool
 }
 
 var rules = map[request.Verb]rule{
-	request.Declare:  {never, isDeclared, declared},
-	request.Withdraw: {never, notYet, always(events.Withdrawn{})},
-	request.Enable:   {never, isEnabled, always(events.Enabled{})},
-	request.Disable:  {never, isDisabled, always(events.Disabled{})},
-	request.Start:    {ifDisabled, wants(events.Running), always(events.StartRequested{})},
-	request.Stop:     {never, wants(events.Stopped), always(events.StopRequested{})},
-	request.Restart:  {ifNotRunning, notYet, always(events.RestartRequested{})},
+	request.Declare:  {never, isDeclared, declared, true},
+	request.Withdraw: {never, notYet, always(events.Withdrawn{}), true},
+	request.Enable:   {never, isEnabled, always(events.Enabled{}), true},
+	request.Disable:  {never, isDisabled, always(events.Disabled{}), false},
+	request.Start:    {ifDisabled, wants(events.Running), always(events.StartRequested{}), true},
+	request.Stop:     {never, wants(events.Stopped), always(events.StopRequested{}), false},
+	request.Restart:  {ifNotRunning, notYet, always(events.RestartRequested{}), true},
+	request.Move:     {ifItDoesNotFit, isThere, moved, true},
 }
 
 // decide returns the events that a request causes, all on the chain that
@@ -44,6 +47,17 @@ func decide(h *projections.History, q *request.Request) ([]events.Event, request
 	if answered || err != nil {
 		return nil, answer, err
 	}
+	switch q.Verb.Object() {
+	case request.Worker:
+		return decideWorker(h, q)
+	case request.Fleet:
+		return decideFleet(h, q)
+	default:
+		return decideServer(h, q)
+	}
+}
+
+func decideServer(h *projections.History, q *request.Request) ([]events.Event, request.Answer, error) {
 	if problems := problemsOf(q); len(problems) > 0 {
 		e, err := reject(h, q, problems)
 		return e, request.Answer{}, err
@@ -58,35 +72,41 @@ func decide(h *projections.History, q *request.Request) ([]events.Event, request
 	case !s.Exists() && q.Verb != request.Declare:
 		return nil, request.Answer{}, request.Errorf(request.UnknownServer, "the fleet has no server %q", q.Server)
 	case s.Exists():
-		if err := r.refuse(s); err != nil {
+		if err := r.refuse(h, s, q); err != nil {
 			return nil, request.Answer{}, err
 		}
-		if r.done(s, q) {
+		if r.done(h, s, q) {
 			return nil, request.Answer{Seq: s.Generation, Unchanged: true}, nil
+		}
+	}
+	if r.thawed {
+		if err := ifFrozen(h); err != nil {
+			return nil, request.Answer{}, err
 		}
 	}
 	return []events.Event{eventOf(q, r.event(s, q))}, request.Answer{}, nil
 }
 
-// chainOf returns the chain that a request is decided on: the server's, or the
-// fleet's where the id cannot be one.
+// chainOf returns the chain that a request is decided on: that of what it is
+// about, or the fleet's where the id cannot be one.
 func chainOf(q *request.Request) events.Chain {
-	id, err := events.ParseServerID(q.Server)
-	if err != nil {
-		return events.FleetChain()
+	switch q.Verb.Object() {
+	case request.Worker:
+		if id, err := events.ParseWorkerID(q.Worker); err == nil {
+			return events.WorkerChain(id)
+		}
+	case request.Server:
+		if id, err := events.ParseServerID(q.Server); err == nil {
+			return events.ServerChain(id)
+		}
+	case request.Fleet:
 	}
-	return events.ServerChain(id)
+	return events.FleetChain()
 }
 
 // repeated answers a request whose id the chain remembers.
 func repeated(h *projections.History, q *request.Request) (answered bool, a request.Answer, err error) {
-	requests := h.Fleet().Requests
-	if id := chainOf(q).Server(); id != "" {
-		requests = nil
-		if s := h.Server(id); s != nil {
-			requests = s.Requests
-		}
-	}
+	requests := requestsOf(h, chainOf(q))
 	i := slices.IndexFunc(requests, func(r projections.Request) bool { return r.ID == q.ID })
 	if i < 0 {
 		return false, request.Answer{}, nil
@@ -104,13 +124,30 @@ func repeated(h *projections.History, q *request.Request) (answered bool, a requ
 	return true, request.Answer{Seq: r.Seq, Repeated: true}, nil
 }
 
+func requestsOf(h *projections.History, c events.Chain) projections.Requests {
+	switch {
+	case c.Kind() == events.OfFleet:
+		return h.Fleet().Requests
+	case c.Kind() == events.OfServer && h.Server(c.Server()) != nil:
+		return h.Server(c.Server()).Requests
+	case c.Kind() == events.OfWorker && h.Worker(c.Worker()) != nil:
+		return h.Worker(c.Worker()).Requests
+	default:
+		return nil
+	}
+}
+
 // asked returns the digest of what a request asks for, as the fold of its
 // events has it.
 func asked(q *request.Request) events.Digest {
-	if q.Verb == request.Declare {
+	switch {
+	case q.Verb == request.Declare:
 		return projections.Asked(events.Declared{Definition: *q.Definition})
+	case q.Verb.Object() == request.Server:
+		return projections.Asked(rules[q.Verb].event(nil, q))
+	default:
+		return projections.Asked(wishes[q.Verb])
 	}
-	return projections.Asked(rules[q.Verb].event(nil, q))
 }
 
 func eventOf(q *request.Request, b events.Body) events.Event {
@@ -119,6 +156,9 @@ func eventOf(q *request.Request, b events.Body) events.Event {
 
 // problemsOf returns why a request can be granted in no state at all.
 func problemsOf(q *request.Request) []events.Problem {
+	if q.Verb.Object() != request.Server {
+		return nil
+	}
 	if _, err := events.ParseServerID(q.Server); err != nil {
 		return []events.Problem{{Code: events.InvalidID, Message: err.Error()}}
 	}
@@ -184,31 +224,35 @@ func cut(s string, limit int) string {
 	return s[:limit]
 }
 
-func never(*projections.Server) error { return nil }
+func never(*projections.History, *projections.Server, *request.Request) error { return nil }
 
-func notYet(*projections.Server, *request.Request) bool { return false }
+func notYet(*projections.History, *projections.Server, *request.Request) bool { return false }
 
 func always(b events.Body) func(*projections.Server, *request.Request) events.Body {
 	return func(*projections.Server, *request.Request) events.Body { return b }
 }
 
-func isEnabled(s *projections.Server, _ *request.Request) bool { return s.Enabled }
-
-func isDisabled(s *projections.Server, _ *request.Request) bool { return !s.Enabled }
-
-func wants(w events.Want) func(*projections.Server, *request.Request) bool {
-	return func(s *projections.Server, _ *request.Request) bool { return s.Want == w }
+func isEnabled(_ *projections.History, s *projections.Server, _ *request.Request) bool {
+	return s.Enabled
 }
 
-func ifDisabled(s *projections.Server) error {
+func isDisabled(_ *projections.History, s *projections.Server, _ *request.Request) bool {
+	return !s.Enabled
+}
+
+func wants(w events.Want) func(*projections.History, *projections.Server, *request.Request) bool {
+	return func(_ *projections.History, s *projections.Server, _ *request.Request) bool { return s.Want == w }
+}
+
+func ifDisabled(_ *projections.History, s *projections.Server, _ *request.Request) error {
 	if s.Enabled {
 		return nil
 	}
 	return request.Errorf(request.ServerDisabled, "server %q is disabled: enable it first", s.ID)
 }
 
-func ifNotRunning(s *projections.Server) error {
-	if err := ifDisabled(s); err != nil {
+func ifNotRunning(h *projections.History, s *projections.Server, q *request.Request) error {
+	if err := ifDisabled(h, s, q); err != nil {
 		return err
 	}
 	if s.Want == events.Stopped {
@@ -217,7 +261,7 @@ func ifNotRunning(s *projections.Server) error {
 	return nil
 }
 
-func isDeclared(s *projections.Server, q *request.Request) bool {
+func isDeclared(_ *projections.History, s *projections.Server, q *request.Request) bool {
 	return sameDefinition(s.Definition, q.Definition)
 }
 

@@ -162,6 +162,9 @@ func TestIDsThatAreNone(t *testing.T) {
 	}
 	before := w.end()
 	for _, v := range request.Verbs()[1:] {
+		if v.Object() != request.Server {
+			continue
+		}
 		_, err := w.ask(request.Request{Verb: v, Server: "my server"})
 		if !errors.Is(err, request.ErrUnknownServer) || !strings.Contains(err.Error(), `"my server"`) {
 			t.Errorf("%s: error is %v", v, err)
@@ -211,18 +214,26 @@ func TestRejectionsAreNotRepeated(t *testing.T) {
 
 func TestRepeatedRequests(t *testing.T) {
 	for _, verb := range request.Verbs() {
+		if verb.Object() != request.Server {
+			continue
+		}
 		w := happened(t, declaredAs(command("x")), events.StopRequested{}, events.Disabled{}, events.Enabled{})
 		switch verb {
-		case request.Stop, request.Restart:
+		case request.Stop, request.Restart, request.Move:
 			w.must(events.Event{Chain: events.ServerChain("s"), Body: events.StartRequested{}})
 		case request.Enable:
 			w.must(events.Event{Chain: events.ServerChain("s"), Body: events.Disabled{}})
 		default:
 		}
 		q := request.Request{Verb: verb, Server: "s", ID: "r"}
-		if verb == request.Declare {
+		switch verb {
+		case request.Declare:
 			d := command("y")
 			q.Definition = &d
+		case request.Move:
+			w.join("a", events.Joined{})
+			q.Worker = "a"
+		default:
 		}
 		first, err := w.ask(q)
 		if err != nil {

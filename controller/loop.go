@@ -43,6 +43,10 @@ type controller struct {
 	round round
 	// dirty says that a plan may find something to do.
 	dirty bool
+
+	// told is what telemetry is told of, convergences among it.
+	told         told
+	convergences convergences
 }
 
 // result is what an effect came to; it is applied by the loop.
@@ -73,8 +77,9 @@ func (c *controller) loop(ctx context.Context) error {
 		case <-tick.C:
 			c.askHead()
 			c.find()
+			c.convergences.expire(time.Now())
 		}
-		c.advance()
+		c.advance() //nolint:contextcheck // What telemetry is told is nobody's to end.
 	}
 }
 
@@ -124,6 +129,7 @@ func (c *controller) apply(r events.Record) {
 	if c.view.Apply(r) {
 		c.dirty = true
 	}
+	c.convergences.apply(&c.view, &r)
 }
 
 // drain applies the records that are there, so that a burst of them is decided
@@ -155,15 +161,24 @@ func (c *controller) advance() {
 		c.serve(chain, x)
 	}
 	c.plan()
+	c.converge()
 }
 
 // handle is the [Handler] of the APIs.
 func (c *controller) handle(ctx context.Context, q *request.Request) (request.Answer, error) {
+	ctx, span := c.told.request(ctx, q)
+	a, err := c.request(ctx, q)
+	c.told.answered(span, a, err)
+	return a, err
+}
+
+// request has the loop decide a request.
+func (c *controller) request(ctx context.Context, q *request.Request) (request.Answer, error) {
 	if err := q.Check(); err != nil {
 		return request.Answer{}, err
 	}
 	a := &ask{ctx: ctx, request: q, reply: make(chan reply, 1)}
-	gone := request.Errorf(request.Unavailable, "%s %q: no answer in time; the same request may be sent again", q.Verb, q.Server)
+	gone := request.Errorf(request.Unavailable, "%s: no answer in time; the same request may be sent again", q.About())
 	select {
 	case c.asks <- a:
 	case <-ctx.Done():

@@ -27,11 +27,11 @@ func TestLeaderDies(t *testing.T) {
 		f.declare(two, "s", command("x"))
 		f.ready(0, instance0)
 		time.Sleep(time.Minute) // fake time
-		died := time.Now()
+		died, before := time.Now(), f.head()
 		one.kill()
 		f.declare(two, "t", command("x"))
-		second, who := f.leading(first.Seq)
-		f.ready(second.Seq-1, events.InstanceChain("t", "0"))
+		_, who = f.leading(first.Seq)
+		f.ready(before, events.InstanceChain("t", "0"))
 		if d := time.Since(died); who != "two" || d < jetlog.LeaseTTL-4*time.Second || d > jetlog.LeaseTTL+2*time.Second {
 			t.Errorf("%s leads and has planned after %s", who, d)
 		}

@@ -34,6 +34,34 @@ func Place(s events.ServerID, n events.InstanceID, workers []*projections.Worker
 	return best.ID, true
 }
 
+// choose is [Place], for an instance that had rather be placed on a certain
+// worker, and says why it is that one. It returns "" if there is none.
+func choose(
+	s events.ServerID, n events.InstanceID, fit []*projections.Worker, holds map[events.WorkerID]int, rather events.WorkerID,
+) (id events.WorkerID, why string) {
+	id, ok := Place(s, n, fit, holds)
+	if !ok {
+		return "", ""
+	}
+	if slices.ContainsFunc(fit, func(w *projections.Worker) bool { return w.ID == rather }) {
+		return rather, "as asked"
+	}
+	least := 0
+	for _, w := range fit {
+		if holds[w.ID] == holds[id] {
+			least++
+		}
+	}
+	switch all := strconv.Itoa(len(fit)); {
+	case len(fit) == 1:
+		return id, "the only one that fits"
+	case least == 1:
+		return id, "fewest of " + all + " that fit"
+	default:
+		return id, "by hash, of " + strconv.Itoa(least) + " with the fewest of " + all + " that fit"
+	}
+}
+
 func score(s events.ServerID, n events.InstanceID, w events.WorkerID) uint64 {
 	sum := sha256.Sum256([]byte(string(s) + "." + string(n) + "." + string(w)))
 	return binary.BigEndian.Uint64(sum[:])

@@ -2,9 +2,6 @@ package controller
 
 import (
 	"cmp"
-	"maps"
-	"slices"
-	"strconv"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections"
@@ -68,6 +65,15 @@ const PlanActor = "system:plan"
 // about it. An update is settled when what replaces
 // works wherever it is wanted.
 //
+// Of a server that has a number of instances, ordinals are names, which of them
+// there are is of no consequence. Where a server is stateless, or its update is to
+// overlap, another instance takes the place of one that has to go before that one
+// is stopped (a surge): it gets the lowest ordinal that is not assigned. Where
+// nobody may take it there is no surge.
+//
+// While the fleet is frozen, nothing is assigned, moved or replaced; what is to
+// run goes on, and what is to stop is stopped.
+//
 // The history must be a whole prefix of the log, and commands at most older than
 // it: then no decision undoes one of a controller that has seen more.
 func Plan(v *View, commands Commands, lost Lost) []Decision {
@@ -75,11 +81,21 @@ func Plan(v *View, commands Commands, lost Lost) []Decision {
 	return decisions
 }
 
+// Waiting says why the instances have no owner that are wanted and have none: of
+// each of them, in words for people. It is as good as the history that it is
+// given, which needs to hold no more than the states of servers, instances,
+// workers and the fleet.
+func Waiting(h *projections.History) map[events.Chain]string {
+	_, waiting := plan(&View{History: *h}, nil, nil)
+	return waiting
+}
+
 // plan is Plan, and says why the instances wait that are wanted and have no
 // owner.
 func plan(v *View, commands Commands, lost Lost) ([]Decision, map[events.Chain]string) {
 	p := planner{
 		view: v, commands: commands, lost: lost,
+		frozen:  v.History.Fleet().Frozen != nil,
 		load:    make(map[events.WorkerID]int),
 		holds:   make(map[events.ServerID]map[events.WorkerID]int),
 		waiting: make(map[events.Chain]string),
@@ -109,6 +125,7 @@ type planner struct {
 	view     *View
 	commands Commands
 	lost     Lost
+	frozen   bool
 	// workers are all but those that are being lost.
 	workers []*projections.Worker
 	// load counts the owned instances of a worker, holds those of one server.
@@ -131,30 +148,71 @@ func (p *planner) decide(d Decision) { p.decisions = append(p.decisions, d) }
 
 // server plans all instances of a server.
 func (p *planner) server(s *projections.Server, instances []*projections.Instance) {
-	wanted := p.wanted(s)
-	missing := maps.Clone(wanted)
-	var kept []*projections.Instance
+	var owned []*projections.Instance // by workers that are there
+	held := 0                         // by workers that are gone, until that is written down
 	for _, i := range instances {
 		if !i.State.Owned() {
 			continue
 		}
-		delete(missing, i.Instance)
-		only, isWanted := wanted[i.Instance]
 		switch owner := p.owner(i); {
 		case owner == nil:
 			p.disown(s, i)
+			held++
 		case p.isLost(owner):
-		case isWanted && (only == "" || only == i.Worker) && !owner.Draining && suits(s.Definition, owner):
-			p.run(s, i)
-			kept = append(kept, i)
+			held++
 		default:
+			owned = append(owned, i)
+		}
+	}
+	var count int
+	counted := true
+	if s.Wanted() == events.Running {
+		count, counted = replicasOf(s.Definition).Count()
+	}
+	if counted {
+		p.some(s, min(count, events.MaxReplicas), held, owned)
+	} else {
+		p.each(s, owned)
+	}
+}
+
+// each plans the instances of a server that runs once on each worker that is
+// there and eligible. A worker that is gone lacks nothing.
+func (p *planner) each(s *projections.Server, owned []*projections.Instance) {
+	has := make(map[events.InstanceID]*projections.Instance, len(owned))
+	for _, i := range owned {
+		has[i.Instance] = i
+	}
+	wanted := 0
+	var kept []*projections.Instance
+	for _, w := range p.workers {
+		n := events.InstanceID(w.ID)
+		i := has[n]
+		keeps := i != nil && i.Worker == w.ID && (p.frozen && !p.told(i) || !w.Draining && suits(s.Definition, w))
+		switch {
+		case keeps:
+			kept = append(kept, i)
+			p.run(s, i)
+			delete(has, n)
+		case i == nil && w.Eligible() && suits(s.Definition, w) && !p.held(s, n):
+			p.assign(s, n, wish{only: w.ID, why: "one on each worker"})
+		case !w.Eligible() || !suits(s.Definition, w):
+			continue
+		}
+		wanted++
+	}
+	for _, i := range owned {
+		if has[i.Instance] == i {
 			p.stop(s, i)
 		}
 	}
-	for _, n := range slices.Sorted(maps.Keys(missing)) {
-		p.assign(s, n, missing[n])
-	}
-	p.settle(s, len(wanted), kept)
+	p.settle(s, wanted, kept)
+}
+
+// held says whether an instance still has an owner that is gone.
+func (p *planner) held(s *projections.Server, n events.InstanceID) bool {
+	i := p.view.History.Instance(s.ID, n)
+	return i != nil && i.State.Owned()
 }
 
 // isLost says whether a worker is lost and the history says otherwise.
@@ -212,32 +270,6 @@ func (p *planner) settle(s *projections.Server, wanted int, kept []*projections.
 	})
 }
 
-// wanted returns the instances that there should be, each with the only worker
-// that it may have, or "".
-func (p *planner) wanted(s *projections.Server) map[events.InstanceID]events.WorkerID {
-	wanted := make(map[events.InstanceID]events.WorkerID)
-	if s.Wanted() != events.Running {
-		return wanted
-	}
-	var replicas events.Replicas
-	if s.Definition.Placement != nil {
-		replicas = s.Definition.Placement.Replicas
-	}
-	count, counted := replicas.Count()
-	if counted {
-		for n := range min(count, events.MaxReplicas) {
-			wanted[events.InstanceID(strconv.Itoa(n))] = ""
-		}
-		return wanted
-	}
-	for _, w := range p.workers {
-		if w.Present() && suits(s.Definition, w) {
-			wanted[events.InstanceID(w.ID)] = w.ID
-		}
-	}
-	return wanted
-}
-
 // owner returns the worker that owns an instance, or nil if that incarnation is
 // gone.
 func (p *planner) owner(i *projections.Instance) *projections.Worker {
@@ -263,64 +295,26 @@ func (p *planner) disown(s *projections.Server, i *projections.Instance) {
 	}
 }
 
-func (p *planner) run(s *projections.Server, i *projections.Instance) {
-	p.order(s, i, &events.Command{
-		Want: events.Running, Definition: s.Definition, Digest: s.Digest,
-		Generation: s.Generation, Restart: s.Restart,
-	}, func(last *events.Command) bool {
-		return last.Want == events.Running && last.Generation == s.Generation // which everything else follows from
-	})
+// wish is what an assignment has to regard.
+type wish struct {
+	// only is the one worker that may have the instance, "" for any; rather is one
+	// that gets it if it may.
+	only, rather events.WorkerID
+	// why the instance is assigned at all.
+	why string
 }
 
-// stop commands the owner to stop, and takes the instance away once it did.
-func (p *planner) stop(s *projections.Server, i *projections.Instance) {
-	commanded := p.order(s, i, &events.Command{Want: events.Stopped, Generation: s.Generation, Restart: s.Restart},
-		func(last *events.Command) bool { return last.Want == events.Stopped })
-	if commanded && i.State == projections.Stopped {
-		p.append(s, i, events.Released{Reason: whyStopped(s)}, events.ServerChain(s.ID))
+// assign gives an instance without an owner to a worker, and says whether there
+// is one that may take it.
+func (p *planner) assign(s *projections.Server, n events.InstanceID, x wish) bool {
+	if p.frozen {
+		p.waiting[events.InstanceChain(s.ID, n)] = "the fleet is frozen"
+		return false
 	}
-}
-
-func whyStopped(s *projections.Server) string {
-	switch {
-	case s.Withdrawn:
-		return "the server is withdrawn"
-	case !s.Enabled:
-		return "the server is disabled"
-	case s.Wanted() == events.Stopped:
-		return "the server is stopped"
-	default:
-		return "it is placed elsewhere"
-	}
-}
-
-// order wants a command for the owner of an instance, unless the last one says
-// the same. It reports whether it does.
-func (p *planner) order(s *projections.Server, i *projections.Instance, c *events.Command, same func(last *events.Command) bool) bool {
-	to := events.Address{Worker: i.Worker, Server: i.Server, Instance: i.Instance}
-	c.Incarnation, c.Epoch = i.Incarnation, i.Epoch
-	last := p.commands[to]
-	if last.Command != nil {
-		if last.Command.Epoch == c.Epoch && last.Command.Incarnation == c.Incarnation && same(last.Command) {
-			return true
-		}
-		if c.Older(last.Command) {
-			return false // a controller that has seen more commanded it
-		}
-	}
-	cause := p.view.later(events.ServerChain(s.ID), events.InstanceChain(i.Server, i.Instance))
-	c.Cause, c.Trace = string(cause.ID), cause.Trace
-	p.decide(Order{To: to, Command: c, Seen: last.Seq})
-	return false
-}
-
-// assign gives an instance without an owner to a worker, if there is one that
-// may take it.
-func (p *planner) assign(s *projections.Server, n events.InstanceID, only events.WorkerID) {
 	var fit []*projections.Worker
 	var reasons []string // of those that do not fit
 	for _, w := range p.workers {
-		if only != "" && only != w.ID {
+		if x.only != "" && x.only != w.ID {
 			continue
 		}
 		reason := cmp.Or(refuses(w, p.load[w.ID]), unsuitable(s.Definition, w))
@@ -330,23 +324,20 @@ func (p *planner) assign(s *projections.Server, n events.InstanceID, only events
 			reasons = append(reasons, reason)
 		}
 	}
-	id, ok := Place(s.ID, n, fit, p.holds[s.ID])
-	if !ok {
+	id, why := choose(s.ID, n, fit, p.holds[s.ID], x.rather)
+	if id == "" {
 		p.waiting[events.InstanceChain(s.ID, n)] = nobody(reasons)
-		return
+		return false
 	}
-	i, reason := p.view.History.Instance(s.ID, n), "placed"
-	switch {
-	case i == nil:
+	i := p.view.History.Instance(s.ID, n)
+	if i == nil {
 		i = &projections.Instance{Server: s.ID, Instance: n}
-	case i.State == projections.Lost:
-		reason = "its worker was lost"
-	case i.State == projections.Released:
-		reason = "it was released"
 	}
 	p.take(s.ID, id, 1)
-	w := p.view.History.Worker(id)
-	p.append(s, i, events.Assigned{Worker: id, Incarnation: w.Incarnation, Epoch: i.Epoch + 1, Reason: reason}, events.ServerChain(s.ID))
+	p.append(s, i, events.Assigned{
+		Worker: id, Incarnation: p.view.History.Worker(id).Incarnation, Epoch: i.Epoch + 1, Reason: x.why + ": " + why,
+	}, events.ServerChain(s.ID))
+	return true
 }
 
 // append wants an event on the chain of an instance, caused by the last decisive
@@ -356,26 +347,15 @@ func (p *planner) append(s *projections.Server, i *projections.Instance, b event
 	if a, ok := b.(events.Assigned); ok {
 		epoch = a.Epoch
 	}
-	cause := p.view.origins[by]
+	cause, chain := p.view.origins[by], events.InstanceChain(i.Server, i.Instance)
 	p.decide(Append{
 		Event: events.Event{
-			Chain: events.InstanceChain(i.Server, i.Instance), Body: b, Epoch: epoch, Actor: PlanActor,
-			Cause: string(cause.ID), Correlation: cause.Correlation, Trace: cause.Trace,
+			Chain: chain, Body: b, Epoch: epoch, Actor: PlanActor,
+			Cause: string(cause.ID), Correlation: cause.Correlation,
+			// What follows from a loss belongs to the trace of that, not to the one in
+			// which the server was declared, perhaps a year ago.
+			Trace: p.view.latest(by, chain).Trace,
 		},
 		Tip: i.Tip,
 	})
-}
-
-// tidy purges commands that nobody acts on: their epoch is over, and none of the
-// same worker has followed it. One of an epoch that the history does not have
-// yet is left alone.
-func (p *planner) tidy() {
-	for _, a := range slices.SortedFunc(maps.Keys(p.commands), compareAddresses) {
-		c := p.commands[a]
-		i := p.view.History.Instance(a.Server, a.Instance)
-		if i == nil || c.Command.Epoch > i.Epoch || i.State.Owned() && i.Worker == a.Worker {
-			continue
-		}
-		p.decide(Purge{Of: a, UpTo: c.Seq})
-	}
 }

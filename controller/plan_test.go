@@ -125,7 +125,7 @@ func TestPlanOfAHandover(t *testing.T) {
 		"draining": {
 			func(w *world) { w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Draining{}}) },
 			[][]string{
-				{"a/s/0 after 1: stopped epoch 1 generation 1 restart 0 for a-1 by id-3"},
+				{"a/s/0 after 1: stopped epoch 1 generation 1 restart 0 for a-1 by id-8"},
 				nil,
 				{"instance.s.0 after 9: released epoch 1 by id-1"},
 				{"instance.s.0 after 10: assigned epoch 2 to b (b-1) by id-1", "a/s/0 purged up to 2"},
@@ -212,7 +212,7 @@ func TestPlanGivesAHungInstanceToNobody(t *testing.T) {
 	w.settle()
 	w.join("b", events.Joined{})
 	w.must(events.Event{Chain: events.WorkerChain("a"), Body: events.Draining{}})
-	w.expect("a/s/0 after 1: stopped epoch 1 generation 1 restart 0 for a-1 by id-3")
+	w.expect("a/s/0 after 1: stopped epoch 1 generation 1 restart 0 for a-1 by id-8")
 	w.must(events.Event{
 		Chain: events.InstanceChain("s", "0"), Epoch: 1,
 		Body: events.Failed{Failure: events.NewFailure(events.StopHung, events.PhaseStop, "")},

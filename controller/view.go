@@ -15,6 +15,8 @@ type View struct {
 	// to: the last change of what should run, the last assignment, the last
 	// coming or going of a worker.
 	origins map[events.Chain]origin
+	// assigned is the last assignment of each instance.
+	assigned map[events.Chain]events.Seq
 }
 
 // origin is what a consequence says about the event that it goes back to.
@@ -33,9 +35,16 @@ func (v *View) Apply(r events.Record) bool {
 		return false
 	}
 	switch r.Body.(type) {
-	case events.HasStopped, events.Released, events.ToolsListed:
-		return true // it can be planned on, but nothing goes back to it
+	case events.Assigned:
+		if v.assigned == nil {
+			v.assigned = make(map[events.Chain]events.Seq)
+		}
+		v.assigned[chain] = r.Seq
+	case events.Lost:
 	default:
+		if chain.Kind() == events.OfInstance {
+			return true // it can be planned on, but nothing goes back to it
+		}
 	}
 	if v.origins == nil {
 		v.origins = make(map[events.Chain]origin)
@@ -54,9 +63,17 @@ func (v *View) decisive(r *events.Record) bool {
 		switch r.Body.(type) {
 		case events.Assigned, events.HasStopped, events.Released, events.Lost:
 			return true
-		case events.ToolsListed:
+		default:
 			s := v.History.Server(r.Chain.Server())
-			return s != nil && s.Update != nil // which it may settle
+			if _, listed := r.Body.(events.ToolsListed); listed && s != nil && s.Update != nil {
+				return true // which it may settle
+			}
+			return s != nil && v.crowded(s)
+		}
+	case events.OfFleet:
+		switch r.Body.(type) {
+		case events.Frozen, events.Unfrozen:
+			return true
 		default:
 			return false
 		}
@@ -65,13 +82,29 @@ func (v *View) decisive(r *events.Record) bool {
 	}
 }
 
-// later returns the origin of two chains that is the later one.
-func (v *View) later(a, b events.Chain) origin {
-	x, y := v.origins[a], v.origins[b]
-	if x.Seq >= y.Seq {
-		return x
+// crowded says whether a server has more instances than it is to have: one of
+// them takes the place of another as soon as it works.
+func (v *View) crowded(s *projections.Server) bool {
+	if s.Wanted() != events.Running {
+		return false
 	}
-	return y
+	count, counted := replicasOf(s.Definition).Count()
+	for i := range v.History.InstancesOf(s.ID) {
+		if i.State.Owned() {
+			count--
+		}
+	}
+	return counted && count < 0
+}
+
+// latest returns the origin of chains that is the latest one.
+func (v *View) latest(chains ...events.Chain) (last origin) {
+	for _, c := range chains {
+		if x := v.origins[c]; x.Seq >= last.Seq {
+			last = x
+		}
+	}
+	return last
 }
 
 func compareAddresses(a, b events.Address) int {

@@ -305,15 +305,14 @@ func (w *world) check() {
 	}
 	wanted := make(map[events.Chain]process)
 	for s := range w.history.Servers() {
-		for _, c := range w.wanted(s) {
-			i := w.history.Instance(c.Server(), c.Instance())
-			if i == nil || i.State != projections.Ready {
+		for _, i := range w.wanted(s) {
+			c := events.InstanceChain(i.Server, i.Instance)
+			if i.State != projections.Ready {
 				w.t.Fatalf("%s is %+v, want it ready", c, i)
 			}
 			wanted[c] = process{i.Epoch, s.Generation, s.Restart}
-			a := events.Address{Worker: i.Worker, Server: i.Server, Instance: i.Instance}
-			if last := w.commands[a].Command; last == nil || last.Want != events.Running || last.Epoch != i.Epoch {
-				w.t.Fatalf("the last command of %v is %+v", a, last)
+			if last := w.commands[addressOf(i)].Command; last == nil || last.Want != events.Running || last.Epoch != i.Epoch || last.Frozen {
+				w.t.Fatalf("the last command of %v is %+v", addressOf(i), last)
 			}
 		}
 	}
@@ -325,33 +324,52 @@ func (w *world) check() {
 			w.t.Fatalf("command %v of %v is left over", c.Command, a)
 		}
 	}
+	if waits := Waiting(&w.history); len(waits) > 0 && w.history.Fleet().Frozen == nil {
+		for c, why := range waits {
+			if slices.ContainsFunc(w.eligible(w.history.Server(c.Server())), func(x *projections.Worker) bool { return x.Capacity == 0 }) {
+				w.t.Fatalf("%s waits: %s", c, why)
+			}
+		}
+	}
 }
 
-// wanted returns the instances of a server that there must be.
-func (w *world) wanted(s *projections.Server) (all []events.Chain) {
-	if s.Wanted() != events.Running {
-		return nil
-	}
-	var eligible []events.WorkerID
+// eligible returns the workers that may be given instances of a server.
+func (w *world) eligible(s *projections.Server) (all []*projections.Worker) {
 	for x := range w.history.Workers() {
 		if x.Eligible() && suits(s.Definition, x) {
-			eligible = append(eligible, x.ID)
-		}
-	}
-	replicas := events.Replicas(0)
-	if s.Definition.Placement != nil {
-		replicas = s.Definition.Placement.Replicas
-	}
-	n, counted := replicas.Count()
-	switch {
-	case !counted:
-		for _, id := range eligible {
-			all = append(all, events.InstanceChain(s.ID, events.InstanceID(id)))
-		}
-	case len(eligible) > 0:
-		for k := range n {
-			all = append(all, events.InstanceChain(s.ID, events.InstanceID(strconv.Itoa(k))))
+			all = append(all, x)
 		}
 	}
 	return all
+}
+
+// wanted returns the instances that a server must have: those that have an
+// owner, if they are as many as they should be.
+func (w *world) wanted(s *projections.Server) (owned []*projections.Instance) {
+	w.t.Helper()
+	for i := range w.history.InstancesOf(s.ID) {
+		if i.State.Owned() {
+			owned = append(owned, i)
+		}
+	}
+	want := 0
+	if s.Wanted() == events.Running {
+		eligible := w.eligible(s)
+		n, counted := replicasOf(s.Definition).Count()
+		switch {
+		case !counted:
+			want = len(eligible)
+			for _, i := range owned {
+				if string(i.Instance) != string(i.Worker) {
+					w.t.Fatalf("%s is on %s", i.Instance, i.Worker)
+				}
+			}
+		case len(eligible) > 0:
+			want = n
+		}
+	}
+	if len(owned) != want {
+		w.t.Fatalf("%s has %d instances, want %d", s.ID, len(owned), want)
+	}
+	return owned
 }

@@ -192,8 +192,13 @@ type (
 		Incarnation Incarnation `json:"incarnation"`
 		Reason      string      `json:"reason,omitzero"`
 	}
-	// Draining says that instances are being moved away.
-	Draining struct{}
+	// Draining says that instances are being moved away: until Uncordoned or, if
+	// the worker wrote it of itself, until the end of its incarnation.
+	Draining struct {
+		// Incarnation of the worker that goes; "" where somebody else wants the host
+		// drained.
+		Incarnation Incarnation `json:"incarnation,omitzero"`
+	}
 	// Cordoned says that nothing new is placed there.
 	Cordoned struct{}
 	// Uncordoned ends Cordoned and Draining.

@@ -146,6 +146,7 @@ const (
 	eventRoot   = "tf.evt."
 	commandRoot = "tf.cmd."
 	callRoot    = "tf.call."
+	callsRoot   = "tf.calls."
 	logsRoot    = "tf.logs."
 )
 
@@ -186,6 +187,12 @@ func ParseCommandSubject(subject string) (FleetID, Address, error) {
 // a call can never reach an old one.
 func CallSubject(f FleetID, s ServerID, n InstanceID, e Epoch) string {
 	return callRoot + string(f) + "." + string(s) + "." + string(n) + "." + e.String()
+}
+
+// CallsSubject is where a worker answers what its instances are being called for,
+// and cancels calls: tf.calls.<fleet>.<worker>.
+func CallsSubject(f FleetID, w WorkerID) string {
+	return callsRoot + string(f) + "." + string(w)
 }
 
 // LogsSubject is where a worker answers requests for the logs of the instances

@@ -32,6 +32,8 @@ type Command struct {
 	Incarnation Incarnation `json:"incarnation"`
 	// Epoch under which the instance was assigned.
 	Epoch Epoch `json:"epoch"`
+	// Frozen says that the instance is not to be started again by itself.
+	Frozen bool `json:"frozen,omitzero"`
 	// Cause is the id of the event that led to the command.
 	Cause string `json:"cause,omitzero"`
 

@@ -214,6 +214,16 @@ func (d *Definition) Wanted() Want {
 	return Running
 }
 
+// IsStateful says whether calls depend on earlier ones, so that another instance
+// does not do in the place of this one: what Stateful says, or else whether the
+// transport is [Stdio].
+func (d *Definition) IsStateful() bool {
+	if d.Stateful != nil {
+		return *d.Stateful
+	}
+	return d.Transport() == Stdio
+}
+
 // Transport returns the transport, which Type may leave to be derived: a
 // command means stdio, a url means http.
 func (d *Definition) Transport() Transport {

@@ -141,6 +141,7 @@ func TestOtherSubjects(t *testing.T) {
 	diff(t, "events", "tf.evt.prod.", events.EventPrefix("prod"))
 	diff(t, "commands", "tf.cmd.prod.", events.CommandPrefix("prod"))
 	diff(t, "calls", "tf.call.prod.github.0.8", events.CallSubject("prod", "github", "0", 8))
+	diff(t, "calls in flight", "tf.calls.prod.host-a", events.CallsSubject("prod", "host-a"))
 	diff(t, "logs", "tf.logs.prod.host-a", events.LogsSubject("prod", "host-a"))
 	diff(t, "command", "tf.cmd.prod.host-a.github.0",
 		events.Address{Worker: "host-a", Server: "github", Instance: "0"}.Subject("prod"))

@@ -80,7 +80,7 @@ func samples() []events.Event {
 			Recipients: []string{"age1exampleexampleexample"},
 		}},
 		{worker, events.Left{Incarnation: "i-17", Reason: "the host is shut down"}},
-		{worker, events.Draining{}},
+		{worker, events.Draining{Incarnation: "i-17"}},
 		{worker, events.Cordoned{}},
 		{worker, events.Uncordoned{}},
 		{fleet, events.Frozen{}},

@@ -227,6 +227,11 @@ func (v *validation) placement(p *Placement) {
 	if p.Replicas < EachWorker || p.Replicas > MaxReplicas {
 		v.invalid("/placement/replicas", "must be "+replicasForm)
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.Labels)) {
+		if err := CheckLabel(name, p.Labels[name]); err != nil { // no worker has it
+			v.add(InvalidDefinition, pathTo("placement/labels", name), err.Error())
+		}
+	}
 }
 
 // size checks what no single member shows.

@@ -52,6 +52,17 @@ var packages = []row{
 	{"projections", pure, map[string]string{
 		"events": "it folds these words",
 	}},
+	{"projections/audit", pure, map[string]string{
+		"events": "it checks how they follow each other",
+	}},
+	{"projections/story", pure, map[string]string{
+		"events":      "it tells what they say",
+		"projections": "it tells what became of these folds",
+	}},
+	{"projections/shape", pure, map[string]string{
+		"events":      "an event has a shape",
+		"projections": "so has what is folded from events",
+	}},
 	{"projections/kvview", io, map[string]string{
 		"events":        "it follows these words",
 		"events/jetlog": "buckets and history are the log's",
@@ -69,8 +80,10 @@ var packages = []row{
 	}},
 	{"session/gateway", io, map[string]string{
 		"events":      "it names the servers that a list lacks",
+		"guard":       "it serves whom that admits",
 		"projections": "it says what state those are in",
 		"session":     "its clients see a session's tools, and call through it",
+		"otel":        "a client's context is that of its calls",
 	}},
 
 	// Worker and controller do not know each other, nor which log there is: they
@@ -99,11 +112,19 @@ var packages = []row{
 		"events":             "it sends definitions",
 		"otel":               "a request carries the caller's context",
 	}},
+	{"controller/web", io, map[string]string{
+		"controller/request": "what is changed over HTTP is asked for with these",
+		"events":             "it serves the history, and takes definitions",
+		"guard":              "it serves whom that admits",
+		"projections/shape":  "what is read has these shapes",
+	}},
 	{"controller/discovery", io, map[string]string{
 		"events": "it reads files into definitions",
 	}},
 
-	{"otel", io, nil}, // of use to everyone, so it knows no one
+	{"guard", io, nil}, // of use to all that serve HTTP, so it knows no one
+	{"otel", io, nil},  // of use to everyone, so it knows no one
+	{"otel/oteltest", forTests, nil},
 	{"cmd/...", wiring, nil},
 	{"integration/invariants", forTests, map[string]string{
 		"controller/request": "what was granted has to be done",
@@ -123,19 +144,25 @@ var pureFiles = []string{
 	"controller/client/literal_url.go",
 	"controller/client/literals.go",
 	"controller/client/looks.go",
+	"controller/convergence.go",
 	"controller/decide.go",
 	"controller/discovery/names.go",
+	"controller/hosts.go",
+	"controller/order.go",
 	"controller/place.go",
 	"controller/plan.go",
+	"controller/surge.go",
 	"controller/view.go",
 	"controller/vigil.go",
 	"projections/kvview/entries.go",
 	"session/catalogue.go",
 	"session/choice.go",
 	"worker/backoff.go",
+	"worker/catalogue.go",
 	"worker/environ.go",
 	"worker/fold.go",
 	"worker/health.go",
+	"worker/item.go",
 	"worker/keeper/message.go",
 	"worker/keeper/tree.go",
 	"worker/keeper/ward.go",
@@ -144,7 +171,6 @@ var pureFiles = []string{
 	"worker/restart.go",
 	"worker/scrub.go",
 	"worker/state.go",
-	"worker/tools.go",
 }
 
 // module is a foreign module, or part of one, and who may import it.
@@ -175,7 +201,11 @@ var modules = []module{
 		[]string{"events/jetlog", "projections/kvview", "session", "controller", "controller/client", "cmd/..."},
 		"a worker, and every decision, declares what it needs of the log and is given it",
 	},
-	{"github.com/nats-io/nats-server/v2", []string{"events/jetlog"}, "the embedded server is the log's"},
+	{
+		"github.com/nats-io/nats-server/v2",
+		[]string{"events/jetlog", "integration/topology/natsd"},
+		"the embedded server is the log's; a cluster is tested as processes",
+	},
 	{"github.com/synadia-io/orbit.go/natscontext", []string{"events/jetlog"}, "contexts of the nats tool name servers"},
 	{"filippo.io/age", []string{"events/jetlog"}, "secrets are encrypted where they are stored"},
 	{
@@ -194,9 +224,27 @@ var modules = []module{
 	{"go.yaml.in/yaml/v3", []string{"cmd/..."}, "output in YAML"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"cmd/..."}, "arguments are checked where people write them"},
 
-	{"go.opentelemetry.io/otel/attribute", []string{"session", "worker"}, "words of spans, where spans are made"},
-	{"go.opentelemetry.io/otel/codes", []string{"session", "worker"}, "words of spans, where spans are made"},
-	{"go.opentelemetry.io/otel/trace", []string{"otel", "session", "worker"}, "types of spans, where spans are made"},
+	{
+		"go.opentelemetry.io/otel/attribute",
+		[]string{"otel", "events/jetlog", "projections/kvview", "session", "worker", "controller"},
+		"words of spans, where spans are made",
+	},
+	{
+		"go.opentelemetry.io/otel/codes",
+		[]string{"events/jetlog", "projections/kvview", "session", "worker", "controller"},
+		"words of spans, where spans are made",
+	},
+	{
+		"go.opentelemetry.io/otel/trace",
+		[]string{"otel", "events/jetlog", "projections/kvview", "session", "worker", "controller"},
+		"types of spans, where spans are made",
+	},
+	{
+		"go.opentelemetry.io/otel/metric",
+		[]string{"otel", "projections/kvview", "controller"},
+		"gauges are read where their values are",
+	},
+	{"github.com/prometheus/client_golang", []string{"otel"}, "what answers a scrape"},
 	{"go.opentelemetry.io", []string{"otel"}, "set-up, exporters and carriers are in one place"},
 }
 

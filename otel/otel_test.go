@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/toolfleet/toolfleet/otel"
+	"github.com/toolfleet/toolfleet/otel/oteltest"
 )
 
 const arrived = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -39,6 +40,34 @@ func shutdown(t *testing.T, tel *otel.Telemetry) {
 	}
 }
 
+// names returns the names of the spans that came, in order.
+func names(s *oteltest.Sink) []string {
+	var all []string
+	for _, span := range s.Spans() {
+		all = append(all, span.Name)
+	}
+	return all
+}
+
+// metrics returns the names of the metrics that came.
+func metrics(s *oteltest.Sink) []string {
+	var all []string
+	for _, p := range s.Points() {
+		all = append(all, p.Metric)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// bodies returns what the log records that came say.
+func bodies(s *oteltest.Sink) []string {
+	var all []string
+	for _, r := range s.Records() {
+		all = append(all, r.Body)
+	}
+	return all
+}
+
 // report says something over every signal.
 func report(ctx context.Context, t *testing.T) {
 	t.Helper()
@@ -55,33 +84,33 @@ func report(ctx context.Context, t *testing.T) {
 }
 
 func TestAllSignalsReachTheEndpoint(t *testing.T) {
-	s := newSink(t)
-	setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL)
+	s := oteltest.NewSink(t)
+	oteltest.Setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL)
 	tel := start(t, &otel.Options{Service: "toolfleet-worker", Version: "1.2.3", Instance: "i-1"})
 	report(t.Context(), t)
 	shutdown(t, tel)
 
-	if diff := cmp.Diff([]string{"connect"}, s.names()); diff != "" {
+	if diff := cmp.Diff([]string{"connect"}, names(s)); diff != "" {
 		t.Errorf("spans (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"toolfleet.restarts"}, s.metrics); diff != "" {
+	if diff := cmp.Diff([]string{"toolfleet.restarts", "toolfleet.telemetry.spans.dropped"}, metrics(s)); diff != "" {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"the server is connected"}, s.logs); diff != "" {
+	if diff := cmp.Diff([]string{"the server is connected"}, bodies(s)); diff != "" {
 		t.Errorf("logs (-want +got):\n%s", diff)
 	}
 	for name, want := range map[string]string{
 		"service.name": "toolfleet-worker", "service.version": "1.2.3", "service.instance.id": "i-1",
 		"telemetry.sdk.language": "go",
 	} {
-		if got := s.resource[name]; got != want {
+		if got := s.Resource()[name]; got != want {
 			t.Errorf("resource has %s = %q, want %q", name, got, want)
 		}
 	}
-	if _, ok := s.resource["process.pid"]; !ok {
+	if _, ok := s.Resource()["process.pid"]; !ok {
 		t.Error("resource has no process.pid")
 	}
-	for name := range s.resource {
+	for name := range s.Resource() {
 		if strings.HasPrefix(name, "process.command") || name == "process.owner" {
 			t.Errorf("resource has %s, which may hold secrets", name)
 		}
@@ -89,8 +118,8 @@ func TestAllSignalsReachTheEndpoint(t *testing.T) {
 }
 
 func TestEnvironmentHasTheLastWordOnNames(t *testing.T) {
-	s := newSink(t)
-	setenv(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+s.URL+"/v1/traces",
+	s := oteltest.NewSink(t)
+	oteltest.Setenv(t, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="+s.URL+"/v1/traces",
 		"OTEL_SERVICE_NAME=mine", "OTEL_RESOURCE_ATTRIBUTES=service.instance.id=left,deployment.environment.name=test")
 	tel := start(t, &otel.Options{Service: "toolfleet-worker"})
 	report(t.Context(), t)
@@ -98,17 +127,17 @@ func TestEnvironmentHasTheLastWordOnNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"service.name": "mine", "service.instance.id": "left", "deployment.environment.name": "test",
 	} {
-		if got := s.resource[name]; got != want {
+		if got := s.Resource()[name]; got != want {
 			t.Errorf("resource has %s = %q, want %q", name, got, want)
 		}
 	}
-	if len(s.metrics)+len(s.logs) > 0 {
-		t.Errorf("only traces have an endpoint, but metrics %q and logs %q came", s.metrics, s.logs)
+	if len(s.Points())+len(s.Records()) > 0 {
+		t.Errorf("only traces have an endpoint, but metrics %q and logs %q came", metrics(s), bodies(s))
 	}
 }
 
 func TestOff(t *testing.T) {
-	s := newSink(t)
+	s := oteltest.NewSink(t)
 	endpoint := "OTEL_EXPORTER_OTLP_ENDPOINT=" + s.URL
 	for name, env := range map[string][]string{
 		"nothing named": nil,
@@ -116,7 +145,7 @@ func TestOff(t *testing.T) {
 		"disabled":      {endpoint, "OTEL_SDK_DISABLED=True"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setenv(t, env...)
+			oteltest.Setenv(t, env...)
 			// The bubble fails the test if a goroutine is left in it: there is no
 			// Shutdown here.
 			synctest.Test(t, func(t *testing.T) {
@@ -128,24 +157,27 @@ func TestOff(t *testing.T) {
 			})
 		})
 	}
-	if s.requests != 0 {
-		t.Errorf("%d requests were sent", s.requests)
+	if s.Requests() != 0 {
+		t.Errorf("%d requests were sent", s.Requests())
 	}
 }
 
 // offAllocs returns the allocations of what a quiet process does for each event.
 func offAllocs(t *testing.T) float64 {
 	tracer := otel.Tracer("worker")
-	counter, err := otel.Meter("worker").Int64Counter("toolfleet.restarts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	reasons := otel.NewSets(func(reason string) []attribute.KeyValue {
+		return []attribute.KeyValue{otel.ErrorType.String(reason)}
+	}, func(string) string { return "_OTHER" })
+	counter := otel.NewCount(otel.Meter("worker"), "toolfleet.restarts", "{restart}", "", reasons)
+	took := otel.NewSeconds(otel.Meter("worker"), "toolfleet.connect.duration", "", otel.ConnectBuckets, reasons)
 	return testing.AllocsPerRun(100, func() {
 		ctx, span := tracer.Start(t.Context(), "connect")
 		if span.IsRecording() {
 			span.SetAttributes(attribute.String("toolfleet.server.name", "github"))
 		}
-		counter.Add(ctx, 1)
+		counter.Add(ctx, 1, "timeout")
+		took.Measure(ctx, time.Second, "timeout")
+		otel.Emit(ctx, "worker", "toolfleet.server.connected", otel.Info, "connected")
 		parent, state := otel.Inject(ctx)
 		otel.Extract(ctx, parent, state)
 		span.End()
@@ -153,7 +185,7 @@ func offAllocs(t *testing.T) float64 {
 }
 
 func TestOffPassesTheContextOn(t *testing.T) {
-	setenv(t)
+	oteltest.Setenv(t)
 	start(t, nil)
 	ctx := otel.Extract(t.Context(), arrived, "vendor=1")
 	ctx, span := otel.Tracer("worker").Start(ctx, "connect")
@@ -175,12 +207,12 @@ func TestSampling(t *testing.T) {
 		{"asked for none but the parent's", "OTEL_TRACES_SAMPLER=parentbased_always_off", arrived, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newSink(t)
-			setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL, tt.env)
+			s := oteltest.NewSink(t)
+			oteltest.Setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL, tt.env)
 			tel := start(t, nil)
 			report(otel.Extract(t.Context(), tt.parent, ""), t)
 			shutdown(t, tel)
-			if got := len(s.names()); got != tt.want {
+			if got := len(names(s)); got != tt.want {
 				t.Errorf("%d spans came, want %d", got, tt.want)
 			}
 		})
@@ -193,7 +225,7 @@ func TestImpossibleSettingsAreErrors(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_PROTOCOL=pigeon", "OTEL_RESOURCE_ATTRIBUTES=no-value",
 	} {
 		t.Run(env, func(t *testing.T) {
-			setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", env)
+			oteltest.Setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", env)
 			_, err := otel.Start(t.Context(), &otel.Options{Flush: time.Millisecond})
 			name, _, _ := strings.Cut(env, "=")
 			if name == "OTEL_EXPORTER_OTLP_PROTOCOL" {
@@ -223,7 +255,7 @@ func TestShutdownHasOneLimitForAll(t *testing.T) {
 	}))
 	defer dead.Close()
 	defer dead.CloseClientConnections()
-	setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+dead.URL)
+	oteltest.Setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+dead.URL)
 	tel := start(t, &otel.Options{Flush: flush})
 	report(t.Context(), t)
 
@@ -262,7 +294,7 @@ func TestShutdownHasOneLimitForAll(t *testing.T) {
 
 // TestBurst ends more spans at once than the SDK's own queue takes.
 func TestBurst(t *testing.T) {
-	const n = 20_000
+	const n = 16_000
 	for _, tt := range []struct {
 		name, env string
 		all       bool
@@ -271,17 +303,17 @@ func TestBurst(t *testing.T) {
 		{"asked for", "OTEL_BSP_MAX_QUEUE_SIZE=512", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := newSink(t)
-			s.mu.Lock() // no request is answered until the burst is over
-			setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL, tt.env)
+			s := oteltest.NewSink(t)
+			s.Hold.Lock() // no request is answered until the burst is over
+			oteltest.Setenv(t, "OTEL_EXPORTER_OTLP_ENDPOINT="+s.URL, tt.env)
 			tel := start(t, &otel.Options{Flush: time.Minute})
 			for i := range n {
 				_, span := otel.Tracer("worker").Start(t.Context(), strconv.Itoa(i), trace.WithNewRoot())
 				span.End()
 			}
-			s.mu.Unlock()
+			s.Hold.Unlock()
 			shutdown(t, tel)
-			if got := len(s.names()); (got == n) != tt.all {
+			if got := len(names(s)); (got == n) != tt.all {
 				t.Errorf("%d of %d spans came", got, n)
 			}
 		})

@@ -2,6 +2,7 @@ package otel
 
 import (
 	"context"
+	"net/http"
 	"os"
 	"strings"
 
@@ -18,11 +19,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// queueSize is how many ended spans wait for export. A fleet that starts or
-// replays ends thousands at once, and the SDK drops what does not fit without a
-// word: of 20,000 in a burst its own default of 2,048 lost more than half.
-const queueSize = 65536
-
 // signal is the name of traces, metrics or logs in environment variables.
 type signal string
 
@@ -32,10 +28,12 @@ const (
 	logs    signal = "LOGS"
 )
 
+// disabled says that nothing is to be on. The SDK itself does not look.
+func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
+
 // on reports whether the environment asks for the signal.
 func (s signal) on() bool {
-	// The SDK itself does not look at OTEL_SDK_DISABLED.
-	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+	if disabled() {
 		return false
 	}
 	switch os.Getenv(s.exporter()) {
@@ -49,6 +47,13 @@ func (s signal) on() bool {
 	}
 }
 
+// on reports whether the process is to send the signal.
+func (o *Options) on(s signal) bool {
+	return s.on() && (!o.Brief || s == traces && os.Getenv(s.exporter()) != "console")
+}
+
+func (o *Options) any() bool { return o.on(traces) || o.on(metrics) || o.on(logs) }
+
 func (s signal) exporter() string { return "OTEL_" + string(s) + "_EXPORTER" }
 
 func (s signal) wrap(err error) error {
@@ -59,42 +64,38 @@ type providers struct {
 	traces  trace.TracerProvider
 	metrics metric.MeterProvider
 	logs    log.LoggerProvider
+	scrapes *http.Handler // nil if there are no metrics at all
 }
 
 // providers returns the three providers, those that are off doing nothing. Those
-// that are on are in t.stops, also when there is an error.
+// that have something to send are in t.stops, also when there is an error.
 func (t *Telemetry) providers(ctx context.Context, o *Options) (providers, error) {
 	p := providers{
 		traces:  quietProvider{},
 		metrics: noopmetric.NewMeterProvider(),
 		logs:    nooplog.NewLoggerProvider(),
 	}
-	if !traces.on() && !metrics.on() && !logs.on() {
+	if disabled() || o.Brief && !o.any() {
 		return p, nil
 	}
 	res, err := newResource(ctx, o)
-	if err != nil {
+	switch {
+	case err == nil:
+	case o.any():
 		return p, err
+	default:
+		res = resource.Empty() // nobody asked for anything, so nothing was said wrongly
 	}
-	if traces.on() {
-		e, err := autoexport.NewSpanExporter(ctx)
-		if err != nil {
+	var q *queue
+	if o.on(traces) {
+		if q, err = t.traces(ctx, res, &p); err != nil {
 			return p, traces.wrap(err)
 		}
-		tp := newTracerProvider(e, res)
-		p.traces = tp
-		t.stops = append(t.stops, stopper{traces, tp, e})
 	}
-	if metrics.on() {
-		r, err := autoexport.NewMetricReader(ctx)
-		if err != nil {
-			return p, metrics.wrap(err)
-		}
-		mp := sdkmetric.NewMeterProvider(sdkmetric.WithResource(res), sdkmetric.WithReader(r))
-		p.metrics = mp
-		t.stops = append(t.stops, stopper{metrics, mp, nil})
+	if err := t.metrics(ctx, res, q, &p, o.on(metrics)); err != nil {
+		return p, metrics.wrap(err)
 	}
-	if logs.on() {
+	if o.on(logs) {
 		e, err := autoexport.NewLogExporter(ctx)
 		if err != nil {
 			return p, logs.wrap(err)
@@ -106,14 +107,62 @@ func (t *Telemetry) providers(ctx context.Context, o *Options) (providers, error
 	return p, nil
 }
 
-// newTracerProvider leaves the sampler to the SDK: OTEL_TRACES_SAMPLER, else
-// every trace that begins here and no other than the parent's decision.
-func newTracerProvider(e sdktrace.SpanExporter, res *resource.Resource) *sdktrace.TracerProvider {
-	var batch []sdktrace.BatchSpanProcessorOption
-	if os.Getenv("OTEL_BSP_MAX_QUEUE_SIZE") == "" {
-		batch = append(batch, sdktrace.WithMaxQueueSize(queueSize))
+// traces leaves the sampler to the SDK where OTEL_TRACES_SAMPLER names one.
+func (t *Telemetry) traces(ctx context.Context, res *resource.Resource, p *providers) (*queue, error) {
+	e, err := autoexport.NewSpanExporter(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return sdktrace.NewTracerProvider(sdktrace.WithResource(res), sdktrace.WithBatcher(e, batch...))
+	q := newQueue(e)
+	options := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(res), sdktrace.WithSpanProcessor(q), sdktrace.WithIDGenerator(ids{}),
+	}
+	own := os.Getenv("OTEL_TRACES_SAMPLER") == ""
+	if own {
+		s, err := newSampler()
+		if err != nil {
+			return nil, errors.CombineErrors(err, q.Shutdown(ctx))
+		}
+		options = append(options, sdktrace.WithSampler(s))
+	}
+	tp := sdktrace.NewTracerProvider(options...)
+	p.traces = tp
+	if own {
+		p.traces = following{TracerProvider: tp}
+	}
+	t.stops = append(t.stops, stopper{traces, tp, e})
+	return q, nil
+}
+
+// metrics are kept even if nothing sends them: they may be asked for.
+func (t *Telemetry) metrics(ctx context.Context, res *resource.Resource, q *queue, p *providers, send bool) error {
+	r, h, err := newScrapes()
+	if err != nil {
+		return err
+	}
+	options := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(r)}
+	if send {
+		sender, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return err
+		}
+		options = append(options, sdkmetric.WithReader(sender))
+	}
+	mp := sdkmetric.NewMeterProvider(options...)
+	p.metrics, p.scrapes = mp, &h
+	if send {
+		t.stops = append(t.stops, stopper{metrics, mp, nil})
+	}
+	if q == nil {
+		return nil
+	}
+	_, err = mp.Meter(modulePath+"/otel").Int64ObservableCounter("toolfleet.telemetry.spans.dropped",
+		metric.WithUnit("{span}"), metric.WithDescription("Ended spans for which the queue had no room."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(q.dropped.Load())
+			return nil
+		}))
+	return err
 }
 
 // stopper is one signal's provider and, where its end does not follow from the

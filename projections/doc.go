@@ -47,4 +47,4 @@ package projections
 // Version is that of the folds: it rises when a fold gives another state for
 // the same events, so that the states that older builds stored are folded
 // anew, and are never written over newer ones.
-const Version = 2
+const Version = 3

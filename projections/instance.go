@@ -45,10 +45,12 @@ type Instance struct {
 	// Tools are those of the definition that the instance was last connected
 	// to; Lists are the last ones of that and of other definitions, the newest
 	// last.
-	Tools     Tools    `json:"tools,omitzero"`
-	Lists     []Listed `json:"lists,omitempty"`
-	Resources Listed   `json:"resources,omitzero"`
-	Prompts   Listed   `json:"prompts,omitzero"`
+	Tools Catalogue `json:"tools,omitzero"`
+	Lists []Listed  `json:"lists,omitempty"`
+	// Resources, with templates, and Prompts are those last listed for the
+	// definition, if any were.
+	Resources Catalogue `json:"resources,omitzero"`
+	Prompts   Catalogue `json:"prompts,omitzero"`
 
 	// Failure is why the instance does not work as it should, until it does or
 	// is stopped or assigned anew. LastFailure stays.
@@ -126,7 +128,7 @@ func EvolveInstance(i Instance, r events.Record) Instance {
 	}
 	i.Updated = when(&r)
 	i.fold(&r)
-	i.Tools.State = i.toolsState()
+	i.appraise()
 	return i
 }
 
@@ -135,14 +137,14 @@ func (i *Instance) assign(r *events.Record, a events.Assigned) {
 		return
 	}
 	i.Broken = i.Broken || i.State.Owned() && i.State != Assigned && i.State != Stopped
-	i.disconnect()
+	i.Connection = nil
 	i.enter(r, Assigned)
 	i.Updated = i.Since
 	i.Worker, i.Incarnation, i.Epoch = a.Worker, a.Incarnation, a.Epoch
 	i.AssignedAt, i.Reason = i.Since, text(a.Reason, maxMessage)
 	i.Attempt, i.FailuresInRow = 0, 0
 	i.Failure = nil
-	i.Tools.State = i.toolsState()
+	i.appraise()
 }
 
 func (i *Instance) fold(r *events.Record) {
@@ -154,13 +156,9 @@ func (i *Instance) fold(r *events.Record) {
 	case events.ToolsListed:
 		i.listTools(r, &b.Listing)
 	case events.ResourcesListed:
-		if i.listens(r) {
-			i.Resources = i.newListed(r, &b.Listing)
-		}
+		i.list(r, &i.Resources, &b.Listing)
 	case events.PromptsListed:
-		if i.listens(r) {
-			i.Prompts = i.newListed(r, &b.Listing)
-		}
+		i.list(r, &i.Prompts, &b.Listing)
 	case events.Degraded:
 		i.degrade(r, b.Failure)
 	case events.Recovered:
@@ -184,11 +182,11 @@ func (i *Instance) foldEnd(r *events.Record) {
 	case events.Failed:
 		i.fail(r, &b)
 	case events.RestartScheduled:
-		i.disconnect()
+		i.Connection = nil
 		i.enter(r, BackingOff)
 		i.Next = &Next{At: i.Updated.Add(b.Delay()), Attempt: b.Attempt}
 	case events.Parked:
-		i.disconnect()
+		i.Connection = nil
 		i.enter(r, Parked)
 		if i.Failure == nil || i.Failure.Code != b.Failure.Code { // else the failed event told more of it
 			i.Failure = newFault(r, b.Failure)
@@ -197,21 +195,21 @@ func (i *Instance) foldEnd(r *events.Record) {
 			i.Next = &Next{At: i.Updated.Add(time.Duration(b.ProbeMs) * time.Millisecond)}
 		}
 	case events.AuthRequired:
-		i.disconnect()
+		i.Connection = nil
 		i.enter(r, AuthRequired)
 		i.Broken = true
 		i.Hint = text(b.Hint, maxMessage)
 	case events.Stopping:
 		i.enter(r, Stopping)
 	case events.HasStopped:
-		i.disconnect()
+		i.Connection = nil
 		i.enter(r, Stopped)
 		i.Failure, i.Broken, i.How = nil, false, text(b.How, maxName)
 	case events.Released:
-		i.disconnect()
+		i.Connection = nil
 		i.enter(r, Released)
 	case events.Lost:
-		i.disconnect()
+		i.Connection = nil
 		i.enter(r, Lost)
 		i.Broken = true
 	default: // unreachable unless the catalogue got a kind that this fold lacks
@@ -229,19 +227,12 @@ func (i *Instance) enter(r *events.Record, s State) {
 	i.Next, i.Hint, i.How = nil, "", ""
 }
 
-// disconnect forgets the connection and what was listed on it, except tools:
-// they are remembered for the next one.
-func (i *Instance) disconnect() {
-	i.Connection = nil
-	i.Resources, i.Prompts = Listed{}, Listed{}
-}
-
 func (i *Instance) connect(r *events.Record, b *events.Connecting) {
-	i.disconnect()
+	i.Connection = nil
 	i.enter(r, Connecting)
 	i.Attempt, i.Generation, i.Definition = b.Attempt, b.Generation, b.Definition
 	i.Attempts++
-	i.recallTools(r)
+	i.recall(r)
 }
 
 func (i *Instance) connected(r *events.Record, b *events.Connected) {
@@ -285,7 +276,7 @@ func (i *Instance) degrade(r *events.Record, f events.Failure) {
 }
 
 func (i *Instance) fail(r *events.Record, b *events.Failed) {
-	i.disconnect()
+	i.Connection = nil
 	i.enter(r, Failed)
 	i.Broken = true
 	f := newFault(r, b.Failure)

@@ -148,6 +148,12 @@ func (d *description) add(name string, value any) {
 	}
 }
 
+func (d *description) list(name string, c *Catalogue) {
+	if c.Digest != "" || c.Changed != 0 && name != "tools" {
+		d.add(name, fmt.Sprintf("%s:%d/%s@%d", c.Digest, c.Count, c.State, c.Changed))
+	}
+}
+
 func (d *description) progress(p *Progress) {
 	d.add("unknown", p.Unknown)
 	d.add("last-unknown", p.LastUnknown)
@@ -191,11 +197,9 @@ func (d *description) instance(i *Instance) {
 	if i.Connection != nil {
 		d.add("protocol", i.Connection.Protocol)
 	}
-	if i.Tools.Digest != "" {
-		d.add("tools", fmt.Sprintf("%s:%d/%s@%d", i.Tools.Digest, i.Tools.Count, i.Tools.State, i.Tools.Changed))
-	}
-	d.add("resources", i.Resources.Count)
-	d.add("prompts", i.Prompts.Count)
+	d.list("tools", &i.Tools)
+	d.list("resources", &i.Resources)
+	d.list("prompts", &i.Prompts)
 	if i.Failure != nil {
 		d.add("failure", i.Failure.Code)
 	}

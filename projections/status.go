@@ -49,6 +49,9 @@ type Status struct {
 	Failure *Fault `json:"failure,omitzero"`
 	// Restarts of all instances.
 	Restarts int `json:"restarts"`
+	// Waiting is why an instance that is wanted has no owner, if one has none. Only
+	// who knows the workers fills it in: [NewStatus] does not.
+	Waiting string `json:"waiting,omitzero"`
 
 	Instances []InstanceStatus `json:"instances"`
 }
@@ -110,7 +113,7 @@ func NewStatus(s *Server, instances iter.Seq[*Instance]) Status {
 		if best == nil || i.State.rank() > best.State.rank() {
 			best = i
 		}
-		if i.Failure != nil && n.Failure == nil {
+		if i.Failure != nil && n.Failure == nil && i.State.Owned() {
 			n.Failure = i.Failure
 		}
 	}

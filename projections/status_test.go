@@ -35,7 +35,7 @@ func TestStatusJoins(t *testing.T) {
 	instance := func(id events.InstanceID, s State, tools ToolsState, f *Fault) *Instance {
 		i := &Instance{
 			Server: "a", Instance: id, State: s, Worker: "w-" + events.WorkerID(id), Epoch: 3, Restarts: 2, Failure: f,
-			Tools:    Tools{State: tools, Listed: Listed{Definition: "d1", Digest: "t", Count: 4}},
+			Tools:    Catalogue{State: tools, Listed: Listed{Definition: "d1", Digest: "t", Count: 4}},
 			Progress: Progress{Tip: events.Tip{Seq: 9}},
 		}
 		if s.Working() {
@@ -90,8 +90,8 @@ func TestStatusJoins(t *testing.T) {
 func TestOfferNeedsTheSameDefinition(t *testing.T) {
 	s := &Server{Definition: &events.Definition{}, Digest: "d2", Enabled: true, Want: events.Running}
 	for _, state := range []State{Released, Stopped, Assigned, BackingOff} {
-		i := &Instance{State: state, Tools: Tools{Listed: Listed{Definition: "d1", Digest: "t", Count: 1}}}
-		i.Tools.State = i.toolsState()
+		i := &Instance{State: state, Tools: Catalogue{Listed: Listed{Definition: "d1", Digest: "t", Count: 1}}}
+		i.appraise()
 		if got := s.Offer(i); got != "" {
 			t.Errorf("%s: tools of another definition are %s", state, got)
 		}

@@ -19,22 +19,23 @@ type Listed struct {
 	Time time.Time  `json:"time,omitzero"`
 }
 
-// Tools are the tools of an instance.
-type Tools struct {
+// Catalogue is what an instance offers of one kind: tools, resources or prompts.
+type Catalogue struct {
 	State ToolsState `json:"state,omitzero"`
 	Listed
 	// Changed is the event since which Definition, Digest and Count are what
 	// they are.
 	Changed events.Seq `json:"changed,omitzero"`
-	// Quarantined are tools that were left out, the first 16 of its Count.
+	// Quarantined are items that were left out, the first 16 of its Count.
 	Quarantined events.Quarantines `json:"quarantined,omitzero"`
 }
 
-// ToolsState says what the listed tools of an instance are worth. The zero
-// ToolsState is that of an instance that offers none.
+// ToolsState says what a list of an instance is worth: of tools, or likewise of
+// resources or prompts. The zero ToolsState is that of an instance that offers
+// none.
 type ToolsState string
 
-// The states of tools.
+// The states of lists.
 const (
 	// ToolsLive are those of a connection that works.
 	ToolsLive ToolsState = "live"
@@ -62,21 +63,35 @@ func (i *Instance) newListed(r *events.Record, l *events.Listing) Listed {
 // listTools takes a complete list of tools; the first of a connection makes the
 // instance ready.
 func (i *Instance) listTools(r *events.Record, l *events.Listing) {
-	if !i.listens(r) {
+	if !i.list(r, &i.Tools, l) {
 		return
 	}
-	n := i.newListed(r, l)
-	i.setTools(r, n)
-	i.Tools.Quarantined = quarantined(l.Quarantined)
-	i.Lists = remember(i.Lists, n)
+	i.Lists = remember(i.Lists, i.Tools.Listed)
 	if i.State == Listing {
 		i.becomeReady(r)
 	}
 }
 
-// recallTools sets the tools to those last listed for the definition that the
-// instance now connects to, or to none.
-func (i *Instance) recallTools(r *events.Record) {
+// list takes a complete list, unless it is none of the open connection.
+func (i *Instance) list(r *events.Record, c *Catalogue, l *events.Listing) bool {
+	if !i.listens(r) {
+		return false
+	}
+	c.set(r, i.newListed(r, l))
+	c.Quarantined = quarantined(l.Quarantined)
+	return true
+}
+
+// recall sets the lists to those last taken for the definition that the instance
+// now connects to, or to none. Of resources and prompts none of another
+// definition is remembered: nobody waits for them before they are listed.
+func (i *Instance) recall(r *events.Record) {
+	for _, c := range []*Catalogue{&i.Resources, &i.Prompts} {
+		if c.Seq != 0 && c.Definition != i.Definition {
+			c.set(r, Listed{})
+			c.Quarantined = events.Quarantines{}
+		}
+	}
 	if i.Tools.Definition == i.Definition && i.Tools.Seq != 0 {
 		return
 	}
@@ -86,15 +101,15 @@ func (i *Instance) recallTools(r *events.Record) {
 			n = l
 		}
 	}
-	i.setTools(r, n)
+	i.Tools.set(r, n)
 	i.Tools.Quarantined = events.Quarantines{}
 }
 
-func (i *Instance) setTools(r *events.Record, n Listed) {
-	if o := &i.Tools; o.Definition != n.Definition || o.Digest != n.Digest || o.Count != n.Count {
-		o.Changed = r.Seq
+func (c *Catalogue) set(r *events.Record, n Listed) {
+	if c.Definition != n.Definition || c.Digest != n.Digest || c.Count != n.Count {
+		c.Changed = r.Seq
 	}
-	i.Tools.Listed = n
+	c.Listed = n
 }
 
 // remember returns the lists with a new one, which replaces that of the same
@@ -123,13 +138,32 @@ func quarantined(q events.Quarantines) events.Quarantines {
 	return events.Quarantines{Count: q.Count, Items: kept}
 }
 
-func (i *Instance) toolsState() ToolsState {
+// appraise says what the lists are worth now. Resources and prompts are listed
+// after tools; until then those of a connection that works are of the last one.
+func (i *Instance) appraise() {
+	i.Tools.State = i.stateOf(&i.Tools)
+	for _, c := range []*Catalogue{&i.Resources, &i.Prompts} {
+		switch c.State = i.stateOf(c); {
+		case c.Count == 0:
+			c.State = ""
+		case c.State == ToolsLive && c.Seq < i.Connection.Seq:
+			c.State = ToolsDeferred
+		}
+	}
+}
+
+func (i *Instance) stateOf(c *Catalogue) ToolsState {
 	if i.State.Working() {
 		return ToolsLive
 	}
-	if i.Tools.Count == 0 {
+	if c.Count == 0 {
 		return "" // an empty list says nothing about the next one
 	}
+	return i.outlook()
+}
+
+// outlook returns what the last list of an instance that does not work is worth.
+func (i *Instance) outlook() ToolsState {
 	switch i.State {
 	case Assigned, Connecting, Listing:
 		if i.Failure == nil {
@@ -155,14 +189,17 @@ func (i *Instance) toolsState() ToolsState {
 // definition: those of one that should run but has no owner, or just stopped,
 // are deferred if they are the same definition's, and nothing but live tools
 // remains of a server that should not run.
-func (s *Server) Offer(i *Instance) ToolsState {
+func (s *Server) Offer(i *Instance) ToolsState { return s.Worth(i, &i.Tools) }
+
+// Worth is [Server.Offer] for one of the instance's catalogues: &i.Resources, say.
+func (s *Server) Worth(i *Instance, c *Catalogue) ToolsState {
 	switch {
-	case i.Tools.State == ToolsLive:
+	case c.State == ToolsLive:
 		return ToolsLive
-	case s.Wanted() != events.Running, i.Tools.Count == 0, i.Tools.Definition != s.Digest:
+	case s.Wanted() != events.Running, c.Count == 0, c.Definition != s.Digest:
 		return ""
-	case i.Tools.State != "":
-		return i.Tools.State
+	case c.State != "":
+		return c.State
 	case i.State == Stopped, i.State == Released:
 		return ToolsDeferred
 	default:

@@ -26,9 +26,12 @@ type Worker struct {
 	Recipients []string `json:"recipients,omitempty"`
 
 	// Draining and Cordoned are wishes about the host, not about one
-	// incarnation: they hold until uncordoned.
-	Draining bool `json:"draining,omitzero"`
-	Cordoned bool `json:"cordoned,omitzero"`
+	// incarnation: they hold until uncordoned. Going is the incarnation that drains
+	// itself, because it goes, where nobody else wants the host drained: then
+	// Draining holds until its end.
+	Draining bool               `json:"draining,omitzero"`
+	Cordoned bool               `json:"cordoned,omitzero"`
+	Going    events.Incarnation `json:"going,omitzero"`
 	// Actor and Reason are those of the last such wish.
 	Actor  string `json:"actor,omitzero"`
 	Reason string `json:"reason,omitzero"`
@@ -76,6 +79,7 @@ func EvolveWorker(w Worker, r events.Record) Worker {
 func (w *Worker) fold(r *events.Record) {
 	switch b := r.Body.(type) {
 	case events.Joined:
+		w.gone()
 		w.State, w.Since = WorkerJoined, when(r)
 		w.Incarnation, w.Host = b.Incarnation, b.Host
 		w.Labels, w.Versions = b.Labels, b.Versions
@@ -83,22 +87,48 @@ func (w *Worker) fold(r *events.Record) {
 		w.Joins++
 	case events.Left:
 		if w.Present() && b.Incarnation == w.Incarnation {
+			w.gone()
 			w.State, w.Since = WorkerLeft, when(r)
 		}
 	case events.Lost:
 		if w.Present() {
+			w.gone()
 			w.State, w.Since = WorkerLost, when(r)
 		}
 	case events.Draining:
-		w.Draining = true
-		w.wish(r)
+		w.drain(r, b.Incarnation)
 	case events.Cordoned:
 		w.Cordoned = true
 		w.wish(r)
 	case events.Uncordoned:
-		w.Draining, w.Cordoned = false, false
+		w.Cordoned = false
+		if w.Going == "" { // else it goes all the same
+			w.Draining = false
+		}
 		w.wish(r)
 	default: // unreachable unless the catalogue got a kind that this fold lacks
+	}
+}
+
+// drain folds the wish of an incarnation to be drained, or that of somebody else
+// ("").
+func (w *Worker) drain(r *events.Record, own events.Incarnation) {
+	switch {
+	case own == "":
+		w.Going = ""
+		w.wish(r)
+	case own != w.Incarnation || w.Draining:
+		return // it is gone, or somebody wanted it before
+	default:
+		w.Going = own // which is no wish of anybody
+	}
+	w.Draining = true
+}
+
+// gone ends what held for the incarnation alone.
+func (w *Worker) gone() {
+	if w.Going != "" {
+		w.Going, w.Draining = "", false
 	}
 }
 

@@ -57,7 +57,7 @@ func (c *call) waitLimit(ctx context.Context) time.Time {
 	}
 	limit := events.DefaultConnectTimeout
 	now, _ := c.session.load()
-	if m := now.catalogue.member(c.tool.Server); m != nil {
+	if m := now.catalogue.member(c.server); m != nil {
 		limit = m.server.Definition.ConnectTimeout()
 	}
 	if limit == 0 {
@@ -69,14 +69,12 @@ func (c *call) waitLimit(ctx context.Context) time.Time {
 // look returns the owner that is ready, none while one is expected, or an error
 // when none is.
 func (c *call) look(now *moment) (owner, error) {
-	m := now.catalogue.member(c.tool.Server)
+	m := now.catalogue.member(c.server)
 	if m == nil {
 		return owner{}, c.notExecuted(nil, "the fleet no longer has the server")
 	}
-	for _, i := range m.instances {
-		if i.Instance == m.list.instance {
-			return c.lookAt(i)
-		}
+	if i := m.used(); i != nil {
+		return c.lookAt(i)
 	}
 	if n := m.status(); !hopeful(&n) {
 		return owner{}, c.notExecuted(n.Failure, unavailable(&n))
@@ -117,7 +115,7 @@ func unavailable(n *projections.Status) string {
 }
 
 func (c *call) notExecuted(f *projections.Fault, why string) error {
-	e := &CallError{Outcome: ErrNotExecuted, Server: c.tool.Server, Tool: c.tool.Tool, Err: errors.New(why)}
+	e := c.newError(ErrNotExecuted, errors.New(why))
 	if f != nil {
 		e.Failure = f.Failure
 	}
@@ -127,10 +125,10 @@ func (c *call) notExecuted(f *projections.Fault, why string) error {
 // waitedEnough is the error of a call whose context ended before there was an
 // owner.
 func (c *call) waitedEnough(ctx context.Context, now *moment) error {
-	e := &CallError{Outcome: ErrNotExecuted, Server: c.tool.Server, Tool: c.tool.Tool, Err: context.Cause(ctx)}
+	e := c.newError(ErrNotExecuted, context.Cause(ctx))
 	if errors.Is(ctx.Err(), context.Canceled) {
 		e.Outcome = ErrCancelled
-	} else if m := now.catalogue.member(c.tool.Server); m != nil && failureOf(m.instances) != nil {
+	} else if m := now.catalogue.member(c.server); m != nil && failureOf(m.instances) != nil {
 		e.Failure = failureOf(m.instances).Failure
 	} else {
 		e.Failure.Message = "the server was not ready in time"

@@ -7,13 +7,9 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/callwire"
-	"github.com/toolfleet/toolfleet/otel"
 )
 
 // bus carries calls to the owners of instances. *jetlog.Guest is one.
@@ -72,58 +68,51 @@ func (s *Session) Call(ctx context.Context, name string, arguments []byte, o *Ca
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
-	if v := jsontext.Value(arguments); v.Kind() != '{' || !v.IsValid() {
+	if !isObject(arguments) {
 		return nil, errors.Mark(errors.Newf("call %s: the arguments are not a JSON object", name), ErrInvalidArguments)
 	}
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	now, _ := s.load()
 	tool, ok := now.catalogue.find(name)
 	if !ok {
-		tool, ok = s.withheld(now, name)
+		tool, ok = s.known(now, name)
 	}
 	if !ok {
 		return nil, errors.Mark(errors.Newf("unknown tool %q as of event %d", name, now.asOf.Seq), ErrUnknownTool)
 	}
-	ctx, span := otel.Tracer("session").Start(ctx, "call "+name, trace.WithSpanKind(trace.SpanKindProducer))
-	defer span.End()
-	if span.IsRecording() {
-		span.SetAttributes(attribute.String("gen_ai.tool.name", tool.Tool), attribute.String("toolfleet.server.id", string(tool.Server)))
+	data, err := s.ask(ctx, &request{
+		server: tool.Server, method: callwire.CallTool, target: tool.Tool, body: arguments, replayable: tool.Replayable,
+	}, o)
+	if err != nil {
+		return nil, err
 	}
-	c := &call{session: s, tool: tool, arguments: arguments}
+	return readResult(data)
+}
+
+func isObject(data []byte) bool {
+	v := jsontext.Value(data)
+	return v.Kind() == '{' && v.IsValid()
+}
+
+// request is what is asked of a server.
+type request struct {
+	server events.ServerID
+	// method is that of MCP, target what it is about, in the server's own words.
+	method, target string
+	body           jsontext.Value
+	// replayable says that it changes nothing, or nothing more when repeated.
+	replayable bool
+}
+
+// ask asks an instance of the server and returns its answer.
+func (s *Session) ask(ctx context.Context, r *request, o *CallOptions) ([]byte, error) {
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	c := &call{session: s, request: r}
 	if o != nil {
 		c.options = *o
 	}
 	c.until = c.waitLimit(ctx)
-	r, err := c.run(ctx)
-	if err != nil {
-		span.SetStatus(codes.Error, err.Error())
-	}
-	return r, err
-}
-
-// withheld returns a tool that is known by that name but not offered, because its
-// server does not work.
-func (s *Session) withheld(now *moment, name string) (Tool, bool) {
-	for i := range now.catalogue.members {
-		m := &now.catalogue.members[i]
-		if len(m.list.tools) > 0 {
-			continue
-		}
-		for _, n := range m.instances {
-			items, digest, known := s.fleet.Tools(n.Server, n.Instance)
-			if !known || digest != n.Tools.Digest || n.Tools.Definition != m.server.Digest {
-				continue
-			}
-			for _, item := range items {
-				if t, ok := describe(item); ok && s.options.Scheme.Name(n.Server, t.Tool) == name {
-					t.Name, t.Server = name, n.Server
-					return t, true
-				}
-			}
-		}
-	}
-	return Tool{}, false
+	return s.traced(ctx, r, c.run)
 }
 
 // errClosed is why the calls of a closed session are cancelled.
@@ -139,12 +128,11 @@ func (s *Session) within(ctx context.Context) (context.Context, context.CancelFu
 	}
 }
 
-// call is one call on its way to a result.
+// call is one request on its way to an answer.
 type call struct {
-	session   *Session
-	tool      Tool
-	arguments jsontext.Value
-	options   CallOptions
+	session *Session
+	*request
+	options CallOptions
 
 	// base is how many failures the instance had when the call first saw it.
 	base map[events.InstanceID]int
@@ -164,7 +152,7 @@ type owner struct {
 	epoch    events.Epoch
 }
 
-func (c *call) run(ctx context.Context) (*Result, error) {
+func (c *call) run(ctx context.Context) ([]byte, error) {
 	for {
 		to, err := c.await(ctx)
 		if err != nil {
@@ -172,7 +160,7 @@ func (c *call) run(ctx context.Context) (*Result, error) {
 		}
 		data, err := c.send(ctx, to)
 		if err == nil {
-			return readResult(data)
+			return data, nil
 		}
 		if !c.again(ctx, err) {
 			return nil, c.explain(ctx, err)
@@ -183,14 +171,13 @@ func (c *call) run(ctx context.Context) (*Result, error) {
 
 func (c *call) send(ctx context.Context, to owner) ([]byte, error) {
 	r := &callwire.Request{
-		ID: uuid.NewString(), Tool: c.tool.Tool, Arguments: c.arguments, Actor: c.session.options.Actor,
+		ID: uuid.NewString(), Method: c.method, Tool: c.target, Arguments: c.body, Actor: c.session.options.Actor,
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		r.Timeout = time.Until(deadline)
 	}
-	r.Trace.Parent, r.Trace.State = otel.Inject(ctx)
-	subject := events.CallSubject(c.session.options.Fleet, c.tool.Server, to.instance, to.epoch)
-	return c.session.bus.Call(ctx, subject, r, c.options.heard)
+	subject := events.CallSubject(c.session.options.Fleet, c.server, to.instance, to.epoch)
+	return c.sent(ctx, subject, r, to)
 }
 
 // again says whether the call may be sent once more after an error.
@@ -206,21 +193,25 @@ func (c *call) again(ctx context.Context, err error) bool {
 	case callwire.Unknown:
 		first := !c.replayed
 		c.replayed = true
-		return first && c.replayable()
+		return first && c.mayRepeat()
 	default:
 		return false
 	}
 }
 
-func (c *call) replayable() bool {
+func (c *call) mayRepeat() bool {
 	now, _ := c.session.load()
-	m := now.catalogue.member(c.tool.Server)
-	return c.tool.Replayable || m != nil && m.server.Definition.ReplayCalls
+	m := now.catalogue.member(c.server)
+	return c.replayable || m != nil && m.server.Definition.ReplayCalls
+}
+
+func (c *call) newError(outcome, err error) *CallError {
+	return &CallError{Outcome: outcome, Server: c.server, Method: c.method, Tool: c.target, Err: err}
 }
 
 // explain makes an error of the bus one of this package.
 func (c *call) explain(ctx context.Context, err error) error {
-	e := &CallError{Outcome: ErrUnknownOutcome, Server: c.tool.Server, Tool: c.tool.Tool, Err: context.Cause(ctx)}
+	e := c.newError(ErrUnknownOutcome, context.Cause(ctx))
 	var w *callwire.Error
 	if !errors.As(err, &w) {
 		e.Err = err

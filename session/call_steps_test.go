@@ -172,3 +172,15 @@ func TestCallOfAToolThatIsNotOffered(t *testing.T) {
 		})
 	}
 }
+
+// R17: what a server listed for another definition is not known.
+func TestCallOfAToolOfAnotherDefinition(t *testing.T) {
+	bubble(t, func(t *testing.T, f *scene, _ *owners, s *Session) {
+		f.ready("git", "0", "w", "log")
+		f.tell(events.ServerChain("git"), events.Updated{To: events.Definition{Command: "another"}}, events.Disabled{})
+		f.tell(events.InstanceChain("git", "0"), events.HasStopped{})
+		if _, err := s.Call(t.Context(), "git__log", nil, nil); !errors.Is(err, ErrUnknownTool) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -29,6 +29,9 @@ type owners struct {
 func (o *owners) Call(ctx context.Context, subject string, r *callwire.Request, progress func(*callwire.Frame)) ([]byte, error) {
 	o.mu.Lock()
 	answer := o.answer[subject]
+	if !r.CallsTool() {
+		subject += " " + r.Method
+	}
 	o.log = append(o.log, fmt.Sprintf("%s %s %s", subject, r.Tool, r.Arguments))
 	o.mu.Unlock()
 	if answer == nil {
@@ -72,7 +75,12 @@ const (
 // attend returns a session that sees each event of a scene at once.
 func attend(t *testing.T, f *scene, b bus) *Session {
 	t.Helper()
-	s := newSession(t.Context(), (&Options{ID: "s"}).withDefaults())
+	return attendWith(t, f, b, &Options{ID: "s"})
+}
+
+func attendWith(t *testing.T, f *scene, b bus, o *Options) *Session {
+	t.Helper()
+	s := newSession(t.Context(), o.withDefaults())
 	w := &window{}
 	s.bus, s.fleet = b, w
 	s.asOf = func() kvview.AsOf { return kvview.AsOf{Position: events.Position{Seq: w.now().seq}} }

@@ -18,15 +18,20 @@ type fleet interface {
 	// Servers and InstancesOf yield them in the order of their ids.
 	Servers() iter.Seq[*projections.Server]
 	InstancesOf(events.ServerID) iter.Seq[*projections.Instance]
-	// Tools returns an instance's tools as its server sent them, with the digest
-	// of the list, or false where they are not known, or not yet.
-	Tools(events.ServerID, events.InstanceID) ([]jsontext.Value, events.Digest, bool)
+	// List returns a list of an instance as its server sent it; without a digest
+	// where none is known.
+	List(listKind, events.ServerID, events.InstanceID) listing
 }
 
 // catalogue is what a session offers. It is a value: [catalogue.next] makes
 // another one, and nothing that is reachable from it is written to again.
 type catalogue struct {
-	tools []Tool // in the order of their names
+	// all tools are in the order of their names; tools are those of them that are
+	// shown.
+	all, tools []Tool
+	resources  []Resource // in the order of server and URI
+	templates  []Template // in the order of server and template
+	prompts    []Prompt   // in the order of their names
 	// members are the servers that the session sees, in the order of their ids.
 	members []member
 }
@@ -35,96 +40,108 @@ type catalogue struct {
 type member struct {
 	server    *projections.Server
 	instances []*projections.Instance
-	// list is what it offers; the zero list if nothing.
-	list list
+	// instance is the one that is used, or empty. What it lists has no names and
+	// no states yet.
+	instance  events.InstanceID
+	tools     held[[]Tool]
+	resources held[resourceLists]
+	prompts   held[[]Prompt]
+	// names are those of its tools, shown the tools that the session shows of it,
+	// in the order of their names.
+	names []projections.ToolName
+	shown []Tool
+	path  string
 }
 
-// list is the tools that one instance offers.
-type list struct {
-	instance events.InstanceID
-	digest   events.Digest
-	// current says that it is the instance's last list, and not one before while
-	// that one is on its way.
-	current bool
-	state   projections.ToolsState
-	path    string
-	tools   []Tool // in the order of their names
-}
-
-// viewpoint says what a session sees of the fleet.
+// viewpoint says what a session sees of the fleet, and how.
 type viewpoint struct {
 	chooser
-	project string
-	scheme  projections.Scheme
+	project  string
+	scheme   projections.Scheme
+	reserved []string
+	maxTools int
+}
+
+func newViewpoint(o *Options) *viewpoint {
+	return &viewpoint{
+		chooser: chooser{session: o.ID, host: o.Host},
+		project: o.Project, scheme: o.Scheme, reserved: o.Reserved, maxTools: o.MaxTools,
+	}
 }
 
 // next returns the catalogue of a fleet, and whether it tells something else
-// than c does: of tools, or of failures. Each server's tools are replaced as a
-// whole.
+// than c does: of what is listed, or of failures. Each server's lists are replaced
+// as a whole.
 func (c *catalogue) next(f fleet, v *viewpoint) (n *catalogue, changed bool) {
 	n = &catalogue{}
 	for _, s := range v.visible(f) {
-		m := member{server: s, instances: slices.Collect(f.InstancesOf(s.ID))}
-		var before list
-		if known := c.member(s.ID); known != nil {
-			before = known.list
+		m := member{server: s, instances: slices.Collect(f.InstancesOf(s.ID)), path: pathOf(s)}
+		known := c.member(s.ID)
+		if known == nil {
+			known = &member{}
 		}
-		if i := v.choose(s, m.instances, before.instance); i != nil {
-			m.list = v.list(f, s, i, before)
+		if i := v.choose(s, m.instances, known.instance); i != nil {
+			m.use(f, i, known)
 		}
 		n.members = append(n.members, m)
-		n.tools = append(n.tools, m.list.tools...)
 	}
-	slices.SortFunc(n.tools, byName)
-	if !slices.EqualFunc(c.tools, n.tools, same) {
-		return n, true
-	}
-	n.tools = c.tools
-	return n, !maps.Equal(c.troubles(), n.troubles())
+	n.offer(c, v)
+	omitted := !maps.Equal(c.omitted(), n.omitted())
+	changed = keep(c.all, &n.all, sameTool)
+	changed = keep(c.tools, &n.tools, sameTool) || changed
+	changed = keep(c.resources, &n.resources, sameResource) || changed
+	changed = keep(c.templates, &n.templates, sameTemplate) || changed
+	changed = keep(c.prompts, &n.prompts, samePrompt) || changed
+	return n, changed || omitted || !maps.Equal(c.troubles(), n.troubles())
 }
 
-func byName(a, b Tool) int { return cmp.Compare(a.Name, b.Name) }
+// keep puts the former list in the place of one that is the same.
+func keep[T any](before []T, now *[]T, same func(a, b *T) bool) (changed bool) {
+	if len(before) != len(*now) {
+		return true
+	}
+	for i := range before {
+		if !same(&before[i], &(*now)[i]) {
+			return true
+		}
+	}
+	*now = before
+	return false
+}
 
-func same(a, b Tool) bool {
+func sameTool(a, b *Tool) bool {
 	return a.Name == b.Name && a.Server == b.Server && a.Tool == b.Tool && a.State == b.State && a.Path == b.Path &&
-		bytes.Equal(a.Definition, b.Definition)
+		a.Reserved == b.Reserved && bytes.Equal(a.Definition, b.Definition)
 }
 
-// list returns the tools of an instance. Those that were read before are taken
-// again, also while newer ones are on their way: until then they do not become
-// live, since they may not be what the connection offers.
-func (v *viewpoint) list(f fleet, s *projections.Server, i *projections.Instance, before list) list {
-	l := list{instance: i.Instance, digest: before.digest, tools: before.tools, state: s.Offer(i), path: pathOf(s)}
-	items, digest, known := f.Tools(s.ID, i.Instance)
-	switch {
-	case i.Tools.Count == 0:
-		l.digest, l.tools = i.Tools.Digest, nil
-	case known && digest == i.Tools.Digest && digest != before.digest:
-		l.digest, l.tools = digest, v.describe(s.ID, items, before.tools)
-	}
-	l.current = l.digest == i.Tools.Digest
-	if l.state == projections.ToolsLive && !l.current {
-		l.state = before.state
-	}
-	return l.label()
+func sameResource(a, b *Resource) bool {
+	return a.Server == b.Server && a.URI == b.URI && a.State == b.State && bytes.Equal(a.Definition, b.Definition)
 }
 
-// label returns the list with its state and path on each tool.
-func (l list) label() list {
-	labelled := func(t Tool) bool { return t.State == l.state && t.Path == l.path }
-	if !slices.ContainsFunc(l.tools, func(t Tool) bool { return !labelled(t) }) {
-		return l
-	}
-	l.tools = slices.Clone(l.tools)
-	for n := range l.tools {
-		l.tools[n].State, l.tools[n].Path = l.state, l.path
-	}
-	return l
+func sameTemplate(a, b *Template) bool {
+	return a.Server == b.Server && a.URITemplate == b.URITemplate && a.State == b.State && bytes.Equal(a.Definition, b.Definition)
 }
 
-// describe reads and names the tools of a server. Those that are as they were
-// before are taken again: mostly one of many has changed.
-func (v *viewpoint) describe(id events.ServerID, items []jsontext.Value, before []Tool) []Tool {
+func samePrompt(a, b *Prompt) bool {
+	return a.Name == b.Name && a.Server == b.Server && a.Prompt == b.Prompt && a.State == b.State && bytes.Equal(a.Definition, b.Definition)
+}
+
+// use takes what an instance lists.
+func (m *member) use(f fleet, i *projections.Instance, before *member) {
+	s := m.server
+	m.instance = i.Instance
+	m.tools = before.tools.next(s, i, toolList, f.List(toolList, s.ID, i.Instance), func(data jsontext.Value, known []Tool) []Tool {
+		return readTools(s.ID, readArray(data), known)
+	})
+	m.resources = before.resources.next(s, i, resourceList, f.List(resourceList, s.ID, i.Instance),
+		func(data jsontext.Value, _ resourceLists) resourceLists { return readResources(s.ID, data) })
+	m.prompts = before.prompts.next(s, i, promptList, f.List(promptList, s.ID, i.Instance),
+		func(data jsontext.Value, _ []Prompt) []Prompt { return readPrompts(s.ID, data) })
+}
+
+// readTools reads the tools of a server. Those that are as they were before are
+// taken again: mostly one of many has changed.
+func readTools(id events.ServerID, items []jsontext.Value, before []Tool) []Tool {
 	read := make(map[string]*Tool, len(before))
 	for i := range before {
 		read[string(before[i].Definition)] = &before[i]
@@ -137,7 +154,7 @@ func (v *viewpoint) describe(id events.ServerID, items []jsontext.Value, before 
 			t = *known
 		} else if described, ok := describe(item); ok {
 			t = described
-			t.Name, t.Server = v.scheme.Name(id, t.Tool), id
+			t.Server = id
 		}
 		if t.Tool == "" || named[t.Tool] {
 			continue // unreachable unless a worker let a list through that names a tool twice, or not
@@ -145,7 +162,6 @@ func (v *viewpoint) describe(id events.ServerID, items []jsontext.Value, before 
 		named[t.Tool] = true
 		tools = append(tools, t)
 	}
-	slices.SortFunc(tools, byName)
 	return tools
 }
 
@@ -177,13 +193,13 @@ func nameOf(s *projections.Server) string {
 	return string(s.ID)
 }
 
-// find returns the tool of that name.
+// find returns the tool of that name, whether it is shown or not.
 func (c *catalogue) find(name string) (Tool, bool) {
-	i, ok := slices.BinarySearchFunc(c.tools, name, func(t Tool, name string) int { return cmp.Compare(t.Name, name) })
+	i, ok := slices.BinarySearchFunc(c.all, name, func(t Tool, name string) int { return cmp.Compare(t.Name, name) })
 	if !ok {
 		return Tool{}, false
 	}
-	return c.tools[i], true
+	return c.all[i], true
 }
 
 // member returns what is known of a server, or nil if the session does not see

@@ -220,7 +220,7 @@ func TestChoiceOfInstance(t *testing.T) {
 	used := func(v *viewpoint, c *catalogue) events.InstanceID {
 		n, _ := c.next(f, v)
 		*c = *n
-		return c.member("git").list.instance
+		return c.member("git").instance
 	}
 	for _, n := range []events.InstanceID{"0", "1", "2"} {
 		v := &viewpoint{chooser: chooser{session: "s", host: "w" + events.WorkerID(n)}}

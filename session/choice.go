@@ -17,7 +17,7 @@ type chooser struct {
 	host    events.WorkerID
 }
 
-// choose returns an instance, or nil if none has tools to offer.
+// choose returns an instance, or nil if none has anything to offer.
 func (c *chooser) choose(s *projections.Server, instances []*projections.Instance, used events.InstanceID) *projections.Instance {
 	var (
 		best  *projections.Instance
@@ -25,7 +25,7 @@ func (c *chooser) choose(s *projections.Server, instances []*projections.Instanc
 	)
 	for _, i := range instances {
 		w := c.stand(s, i, used)
-		if w.offer > 0 && (best == nil || w.compare(worth) > 0) {
+		if w.offer+w.hope > 0 && (best == nil || w.compare(worth) > 0) {
 			best, worth = i, w
 		}
 	}
@@ -34,14 +34,15 @@ func (c *chooser) choose(s *projections.Server, instances []*projections.Instanc
 
 // standing orders the instances of a server; more is better.
 type standing struct {
-	offer int
+	offer int // of tools
+	hope  int // of resources or prompts
 	used  bool
 	near  bool
 	hash  uint64
 }
 
 func (a standing) compare(b standing) int {
-	return cmp.Or(cmp.Compare(a.offer, b.offer), compareBool(a.used, b.used), compareBool(a.near, b.near),
+	return cmp.Or(cmp.Compare(a.offer, b.offer), cmp.Compare(a.hope, b.hope), compareBool(a.used, b.used), compareBool(a.near, b.near),
 		cmp.Compare(a.hash, b.hash))
 }
 
@@ -63,7 +64,9 @@ func (c *chooser) stand(s *projections.Server, i *projections.Instance, used eve
 		_, _ = h.Write([]byte{0})
 	}
 	return standing{
-		offer: worthOf(s.Offer(i)), used: i.Instance == used && used != "", near: i.Worker == c.host && c.host != "", hash: h.Sum64(),
+		offer: worthOf(s.Offer(i)), hash: h.Sum64(),
+		hope: max(worthOf(s.Worth(i, &i.Resources)), worthOf(s.Worth(i, &i.Prompts))),
+		used: i.Instance == used && used != "", near: i.Worker == c.host && c.host != "",
 	}
 }
 

@@ -7,18 +7,24 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/events/callwire"
 	"github.com/toolfleet/toolfleet/projections"
 )
 
-// The outcomes of a call that has no result. An error of [Session.Call] is
-// marked with exactly one of them: use errors.Is.
+// The outcomes of a call that has no result, and of what else is asked of a
+// server. An error of [Session.Call] is marked with exactly one of them: use
+// errors.Is. So is one of [Session.Read], [Session.Prompt] and
+// [Session.Complete], unless it is [ErrUnknownServer].
 var (
 	// ErrUnknownTool says that the session offers no tool of that name. Nothing
 	// was sent.
 	ErrUnknownTool = errors.New("unknown tool")
-	// ErrInvalidArguments says that the arguments are not a JSON object. Nothing
-	// was sent.
-	ErrInvalidArguments = errors.New("arguments are not a JSON object")
+	// ErrUnknownPrompt says that the session offers no prompt of that name.
+	// Nothing was sent.
+	ErrUnknownPrompt = errors.New("unknown prompt")
+	// ErrInvalidArguments says that the arguments are not a JSON object, or not
+	// what a prompt takes. Nothing was sent.
+	ErrInvalidArguments = errors.New("invalid arguments")
 	// ErrNotExecuted says that the server certainly did not see the call.
 	ErrNotExecuted = errors.New("not executed")
 	// ErrUnknownOutcome says that the server may have executed the call, or part
@@ -37,7 +43,10 @@ type CallError struct {
 	// [ErrCancelled].
 	Outcome error
 	Server  events.ServerID
-	Tool    string
+	// Method of MCP that was asked for, and what it was about: the server's own
+	// name of a tool or prompt, or a URI.
+	Method string
+	Tool   string
 	// Failure says why, as far as that is known.
 	Failure events.Failure
 	// RPCCode and RPCData are those of the server's JSON-RPC error, if it
@@ -62,7 +71,20 @@ func (e *CallError) Error() string {
 	if e.RPCCode != 0 {
 		why += fmt.Sprintf(" (code %d)", e.RPCCode)
 	}
-	return fmt.Sprintf("call %s of server %s: %v%s", e.Tool, e.Server, e.Outcome, why)
+	return fmt.Sprintf("%s of server %s: %v%s", e.what(), e.Server, e.Outcome, why)
+}
+
+func (e *CallError) what() string {
+	switch e.Method {
+	case callwire.ReadResource:
+		return "read " + e.Tool
+	case callwire.GetPrompt:
+		return "get prompt " + e.Tool
+	case callwire.Complete:
+		return "complete " + e.Tool
+	default:
+		return "call " + e.Tool
+	}
 }
 
 // Is makes the error its outcome.

@@ -54,6 +54,26 @@ func ExampleOpen() {
 	_ = agent
 }
 
+// An agent reads what servers have to be read, and takes prompts from them.
+func ExampleSession_Read() {
+	look := func(ctx context.Context, s *session.Session) error {
+		for _, r := range s.Resources() {
+			contents, err := s.Read(ctx, r.Server, r.URI, nil)
+			if err != nil {
+				return err
+			}
+			fmt.Println(r.Server, r.URI, string(contents))
+		}
+		messages, err := s.Prompt(ctx, "example__review_text", []byte(`{"text": "two words"}`), nil)
+		if errors.Is(err, session.ErrInvalidArguments) {
+			return err // it says which one is missing
+		}
+		fmt.Println(string(messages))
+		return err
+	}
+	_ = look
+}
+
 // shelf is a host's own registry of tools.
 type shelf map[events.ServerID][]session.Tool
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/errors"
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/nats-io/nats.go"
 
@@ -181,22 +180,36 @@ func (v view) InstancesOf(id events.ServerID) iter.Seq[*projections.Instance] {
 	}
 }
 
-func (v view) Tools(id events.ServerID, n events.InstanceID) ([]jsontext.Value, events.Digest, bool) {
-	e := v.Reader.Tools(id, n)
-	if e == nil || e.Value.Digest == "" {
-		return nil, "", false
+func (v view) List(kind listKind, id events.ServerID, n events.InstanceID) listing {
+	l := v.stored(kind, id, n)
+	if l.digest != "" && l.data == nil {
+		l.data = v.fetched(listKey{kind, id, n}, l.digest)
 	}
-	if e.Value.Tools == nil {
-		items, ok := v.fetched(listKey{id, n}, e.Value.Digest)
-		return items, e.Value.Digest, ok
-	}
-	items, err := split(e.Value.Tools)
-	return items, e.Value.Digest, err == nil
+	return l
 }
 
-func split(list []byte) (items []jsontext.Value, err error) {
-	err = json.Unmarshal(list, &items)
-	return items, err
+// stored returns a list as the views have it: without its data if that is too
+// long for them.
+func (v view) stored(kind listKind, id events.ServerID, n events.InstanceID) listing {
+	var e *kvview.ListEntry
+	switch kind {
+	case toolList:
+		e = v.Tools(id, n)
+	case resourceList:
+		e = v.Resources(id, n)
+	case promptList:
+		e = v.Prompts(id, n)
+	}
+	if e == nil {
+		return listing{}
+	}
+	l := listing{digest: e.Value.Digest, definition: e.Value.Definition}
+	for _, data := range []jsontext.Value{e.Value.Tools, e.Value.Resources, e.Value.Prompts} {
+		if data != nil {
+			l.data = data
+		}
+	}
+	return l
 }
 
 // fetchRetry lies between two attempts to read a list.
@@ -204,21 +217,22 @@ const fetchRetry = 5 * time.Second
 
 // listKey names the instance that a list is of.
 type listKey struct {
+	kind     listKind
 	server   events.ServerID
 	instance events.InstanceID
 }
 
-// longList is a list that is fetched, or was: then it has items.
+// longList is a list that is fetched, or was: then it has data.
 type longList struct {
 	digest events.Digest
-	items  []jsontext.Value
+	data   jsontext.Value
 	stop   context.CancelFunc // of the fetch
 }
 
 // fetched returns an instance's list that is too long for the views. One that was
 // not asked for before is fetched, in the place of the instance's former one;
 // [feed.arrived] tells when it is there.
-func (f *feed) fetched(k listKey, d events.Digest) ([]jsontext.Value, bool) {
+func (f *feed) fetched(k listKey, d events.Digest) jsontext.Value {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l := f.lists[k]
@@ -234,19 +248,15 @@ func (f *feed) fetched(k listKey, d events.Digest) ([]jsontext.Value, bool) {
 			f.fetch(ctx, l)
 		})
 	}
-	return l.items, l.items != nil
+	return l.data
 }
 
 func (f *feed) fetch(ctx context.Context, l *longList) {
 	for ctx.Err() == nil {
 		data, err := f.guest.GetBlob(ctx, l.digest)
-		var items []jsontext.Value
-		if err == nil {
-			items, err = split(data)
-		}
 		if err == nil {
 			f.mu.Lock()
-			l.items = items
+			l.data = data
 			f.mu.Unlock()
 			f.arrived.Set(struct{}{}, 0)
 			return

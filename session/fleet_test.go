@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/toolfleet/toolfleet/events"
@@ -20,8 +22,10 @@ type scene struct {
 	*projections.History
 	seq   events.Seq
 	epoch map[events.Chain]events.Epoch
-	// tools are what instances list, absent ones not known.
+	// tools are what instances list, absent ones not known; so are lists of other
+	// kinds, as they are stored.
 	tools map[string][]jsontext.Value
+	lists map[string]jsontext.Value
 	// told is called after events were told, if set.
 	told func()
 }
@@ -34,7 +38,7 @@ type window struct {
 }
 
 func (w *window) show(f *scene) {
-	n := &scene{t: f.t, History: f.Clone(), seq: f.seq, tools: maps.Clone(f.tools)}
+	n := &scene{t: f.t, History: f.Clone(), seq: f.seq, tools: maps.Clone(f.tools), lists: maps.Clone(f.lists)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fleet = n
@@ -52,20 +56,30 @@ func (w *window) InstancesOf(s events.ServerID) iter.Seq[*projections.Instance] 
 	return w.now().InstancesOf(s)
 }
 
-func (w *window) Tools(s events.ServerID, n events.InstanceID) ([]jsontext.Value, events.Digest, bool) {
-	return w.now().Tools(s, n)
+func (w *window) List(k listKind, s events.ServerID, n events.InstanceID) listing {
+	return w.now().List(k, s, n)
 }
 
 func newScene(t *testing.T) *scene {
 	return &scene{
 		t: t, History: &projections.History{}, epoch: make(map[events.Chain]events.Epoch),
-		tools: make(map[string][]jsontext.Value),
+		tools: make(map[string][]jsontext.Value), lists: make(map[string]jsontext.Value),
 	}
 }
 
-func (f *scene) Tools(s events.ServerID, n events.InstanceID) ([]jsontext.Value, events.Digest, bool) {
+func (f *scene) List(k listKind, s events.ServerID, n events.InstanceID) listing {
+	l := listing{definition: catalogueOf(f.Instance(s, n), k).Definition}
+	if k != toolList {
+		l.data = f.lists[string(k)+"."+string(s)+"."+string(n)]
+		l.digest = events.DigestOf(l.data)
+		return l
+	}
 	items, ok := f.tools[string(s)+"."+string(n)]
-	return items, events.DigestOf(fmt.Append(nil, items)), ok
+	l.digest = events.DigestOf(fmt.Append(nil, items))
+	if ok {
+		l.data, _ = json.Marshal(items)
+	}
+	return l
 }
 
 func (f *scene) tell(c events.Chain, bodies ...events.Body) {
@@ -123,4 +137,28 @@ func (f *scene) listRaw(id events.ServerID, n events.InstanceID, items ...jsonte
 	f.tell(events.InstanceChain(id, n), events.Connected{}, events.ToolsListed{Listing: events.Listing{
 		Digest: events.DigestOf(fmt.Append(nil, items)), Count: len(items),
 	}})
+}
+
+// connected tells of a connection with these capabilities and without tools.
+func (f *scene) connected(id events.ServerID, n events.InstanceID, capabilities string) {
+	f.t.Helper()
+	f.tools[string(id)+"."+string(n)] = []jsontext.Value{}
+	f.tell(events.InstanceChain(id, n), events.Connected{Capabilities: jsontext.Value(capabilities), Instructions: "be kind"},
+		events.ToolsListed{Listing: events.Listing{Digest: events.DigestOf([]byte("[]"))}})
+}
+
+// offer tells of lists of resources and prompts, as they are stored, of an
+// instance that is connected; empty ones are not told of.
+func (f *scene) offer(id events.ServerID, n events.InstanceID, resources, prompts string) {
+	f.t.Helper()
+	listed := func(k listKind, data string) events.Listing {
+		f.lists[string(k)+"."+string(id)+"."+string(n)] = jsontext.Value(data)
+		return events.Listing{Digest: events.DigestOf([]byte(data)), Count: strings.Count(data, `"name"`)}
+	}
+	if resources != "" {
+		f.tell(events.InstanceChain(id, n), events.ResourcesListed{Listing: listed(resourceList, resources)})
+	}
+	if prompts != "" {
+		f.tell(events.InstanceChain(id, n), events.PromptsListed{Listing: listed(promptList, prompts)})
+	}
 }

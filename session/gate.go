@@ -9,7 +9,7 @@ import (
 func (s *Session) gate(ctx context.Context) error {
 	every := func(*member) bool { return true }
 	// One that has failed already may take any time.
-	unknown := func(m *member) bool { return len(m.list.tools) == 0 && failureOf(m.instances) == nil }
+	unknown := func(m *member) bool { return len(m.tools.list) == 0 && failureOf(m.instances) == nil }
 	if err := s.until(ctx, s.options.Wait, every); err != nil {
 		return err
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/otel"
 	"github.com/toolfleet/toolfleet/projections"
 	"github.com/toolfleet/toolfleet/projections/kvview"
 )
@@ -34,8 +36,16 @@ type Options struct {
 	// Actor is who calls, as traces and the server's owner see it. Default
 	// "session:" and the ID.
 	Actor string
-	// Scheme of the tools' names. Default [projections.Qualified].
+	// Scheme of the names of tools and prompts. Default [projections.Qualified].
 	Scheme projections.Scheme
+	// Reserved are names that no tool gets, such as those of the host's own: one
+	// that would be named so has its qualified name, and says so ([Tool.Reserved]).
+	// Default none.
+	Reserved []string
+	// MaxTools is how many tools are listed at most, the first in the order of
+	// their names; [Status] tells what was left out, which can still be called.
+	// Default all of them.
+	MaxTools int
 	// Wait is how long Open waits for servers that are starting, all together.
 	// Default [DefaultWait]; negative is not at all.
 	Wait time.Duration
@@ -80,6 +90,7 @@ func (o *Options) withDefaults() Options {
 // Session is an agent's view of a fleet. [Session.Close] ends it.
 type Session struct {
 	options Options
+	tracer  trace.Tracer
 
 	// What a session that is off has none of.
 	bus   bus
@@ -155,7 +166,7 @@ func Open(ctx context.Context, nc *nats.Conn, o *Options) (*Session, error) {
 func newSession(ctx context.Context, o Options) *Session {
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	return &Session{
-		options: o, now: &moment{catalogue: &catalogue{}},
+		options: o, tracer: otel.Tracer("session"), now: &moment{catalogue: &catalogue{}},
 		moved: make(chan struct{}), changes: make(chan struct{}, 1),
 		mirrors: make(map[Registry]*mirror), syncing: make(chan struct{}, 1),
 		life: life, stop: stop, done: make(chan struct{}),
@@ -175,16 +186,14 @@ func (s *Session) follow(changed, arrived <-chan struct{}) {
 	}
 }
 
+func (s *Session) viewpoint() *viewpoint { return newViewpoint(&s.options) }
+
 // refresh makes the session's next moment. Only one goroutine calls it at a
 // time.
 func (s *Session) refresh() {
-	v := viewpoint{
-		chooser: chooser{session: s.options.ID, host: s.options.Host},
-		project: s.options.Project, scheme: s.options.Scheme,
-	}
 	before, _ := s.load()
 	asOf := s.asOf() // before what it is the position of
-	next, changed := before.catalogue.next(s.fleet, &v)
+	next, changed := before.catalogue.next(s.fleet, s.viewpoint())
 	s.mu.Lock()
 	s.now = &moment{number: before.number + 1, catalogue: next, asOf: asOf}
 	close(s.moved)
@@ -231,8 +240,8 @@ func (s *Session) Tools() ([]Tool, events.Seq) {
 }
 
 // Changes returns the session's channel of signals: one slot, filled whenever
-// the list of tools has changed since it was last emptied, or a server failed
-// or works again.
+// what is listed has changed since it was last emptied, or a server failed or
+// works again.
 func (s *Session) Changes() <-chan struct{} { return s.changes }
 
 // Close ends the session and waits for what it runs. Calls in flight are

@@ -101,10 +101,10 @@ func (m *mirror) changes(now *catalogue) (changes []replacement) {
 		next[id] = nil
 	}
 	for i := range now.members {
-		next[now.members[i].server.ID] = now.members[i].list.tools
+		next[now.members[i].server.ID] = now.members[i].shown
 	}
 	for id, tools := range next {
-		if m.unsure[id] || !slices.EqualFunc(m.has[id], tools, same) {
+		if m.unsure[id] || !slices.EqualFunc(m.has[id], tools, func(a, b Tool) bool { return sameTool(&a, &b) }) {
 			changes = append(changes, replacement{id, slices.Clip(tools)})
 		}
 	}

@@ -12,6 +12,9 @@ import (
 type Tool struct {
 	// Name is what the session calls it: unique, and legal for model APIs.
 	Name string
+	// Reserved is the name that it would have if the session's host had not
+	// reserved that, or empty.
+	Reserved string
 	// Server and Tool identify it; Tool is the server's own name for it.
 	Server events.ServerID
 	Tool   string
@@ -32,6 +35,8 @@ type Tool struct {
 	// nothing more when repeated.
 	Replayable bool
 }
+
+func (t *Tool) id() projections.ToolID { return projections.ToolID{Server: t.Server, Tool: t.Tool} }
 
 // described are the members of a definition that matter here.
 type described struct {

@@ -8,17 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/otel"
 )
-
-// blobLimit bounds the reading of the last list of tools; without it, all tools
-// count as added.
-const blobLimit = 5 * time.Second
 
 // attempt is one attempt to connect and the connection that comes of it, in a
 // goroutine of its own. When that has reported Ended, nothing of it is left.
@@ -26,13 +20,13 @@ type attempt struct {
 	ref     Ref
 	address events.Address
 	command *events.Command
-	// first says that no attempt was made for the command before.
-	first  bool
-	host   *host
+	host    *host
+	// span is the attempt's, which somebody else ends; nil if there is none.
+	span   trace.Span
 	report func(Happening)
 	record *recorder
 
-	lists  chan earlier
+	lists  chan toList
 	serves chan struct{}
 	asks   chan bool // whether by ping
 	breaks chan events.Failure
@@ -42,17 +36,11 @@ type attempt struct {
 	shut, hard chan struct{}
 }
 
-// earlier is a list of tools that another is compared with.
-type earlier struct {
-	digest events.Digest
-	tools  *catalogue // nil if it has not been read
-}
-
 func newAttempt(i *instance, ref Ref, c *events.Command, report func(Happening)) *attempt {
 	return &attempt{
-		ref: ref, address: i.address, command: c, first: c != i.tried, host: i.host, report: report,
+		ref: ref, address: i.address, command: c, host: i.host, span: i.story.attempt, report: report,
 		// One of each is under way at most, so giving them never blocks.
-		lists: make(chan earlier, 1), serves: make(chan struct{}, 1),
+		lists: make(chan toList, listKinds), serves: make(chan struct{}, 1),
 		asks: make(chan bool, 1), breaks: make(chan events.Failure, 1),
 		shut: make(chan struct{}), hard: make(chan struct{}),
 	}
@@ -96,20 +84,22 @@ func (a *attempt) live(wanted, life context.Context) Ended {
 	d.record = a.record
 	bounded, cancel := withLimit(wanted, d.budget)
 	defer cancel()
-	ctx, span := a.startSpan(bounded)
+	ctx := bounded
+	if a.span != nil {
+		ctx = trace.ContextWithSpan(bounded, a.span)
+	}
 	c, err := d.connect(ctx, life)
 	if err != nil {
-		end := d.ending(err, time.Since(began))
-		endSpan(span, &end)
-		return a.end(life, d, nil, end)
+		return a.end(life, d, nil, d.ending(err, time.Since(began)))
 	}
 	connected := c.hello.connected(c.scrub)
 	connected.PID = c.pid
 	if c.pid == 0 {
 		connected.URL = a.command.Definition.URL
 	}
-	span.SetAttributes(attribute.String("mcp.protocol.version", connected.Protocol))
-	endSpan(span, nil)
+	if a.span != nil {
+		a.span.SetAttributes(otel.MCPProtocol.String(connected.Protocol))
+	}
 	d.phase = events.PhaseList
 	a.conn.Store(c)
 	a.report(Dialed{Connected: connected})
@@ -119,7 +109,8 @@ func (a *attempt) live(wanted, life context.Context) Ended {
 // attend serves the connection until it is over or is to be closed. First is the
 // context of the first list of tools, which the connect limit covers as well.
 func (a *attempt) attend(wanted, life, first context.Context, d *dialing, c *conn, began time.Time) Ended {
-	listed, pingless := make(chan listResult, 1), make(chan struct{}, 1)
+	listed, pingless := make(chan listResult, listKinds), make(chan struct{}, 1)
+	var again [listKinds]bool
 	var serving *service
 	for {
 		select {
@@ -130,21 +121,26 @@ func (a *attempt) attend(wanted, life, first context.Context, d *dialing, c *con
 				serving.drain(life, a.hard, c.over, a.host.options.Limits.Drain)
 			}
 			return a.end(life, d, serving, newEnding(events.ConnectionLost, "closed"))
-		case <-c.notices.changed:
-			a.report(ToolsChanged{})
-		case from := <-a.lists:
+		case <-c.notices.changed[Tools]:
+			a.report(ListChanged{Tools})
+		case <-c.notices.changed[Resources]:
+			a.report(ListChanged{Resources})
+		case <-c.notices.changed[Prompts]:
+			a.report(ListChanged{Prompts})
+		case q := <-a.lists:
+			q.again = again[q.kind]
 			ctx, cancel := first, context.CancelFunc(func() {})
 			if d.phase == events.PhaseRun {
 				ctx, cancel = withLimit(wanted, d.budget)
 			}
 			go func() {
 				defer cancel()
-				listed <- a.list(ctx, c, from)
+				listed <- a.list(ctx, c, q)
 			}()
 		case r := <-listed:
 			switch {
 			case r.err == nil:
-				d.phase = events.PhaseRun
+				d.phase, again[r.listed.Kind] = events.PhaseRun, true
 				a.report(r.listed)
 			case closed(c.over), wanted.Err() != nil:
 				// That is why, and it is waiting above.
@@ -226,49 +222,6 @@ func (a *attempt) gone(life context.Context, l *link) {
 	}
 }
 
-// listResult is a complete list, or why there is none.
-type listResult struct {
-	listed   Listed
-	err      error
-	exchange *exchange
-}
-
-// list lists the tools and compares them with an earlier list.
-func (a *attempt) list(ctx context.Context, c *conn, from earlier) listResult {
-	x := &exchange{}
-	definitions, err := c.listTools(ctx, x)
-	if err != nil {
-		return listResult{err: err, exchange: x}
-	}
-	tools := newCatalogue(definitions, a.allowed)
-	if from.tools == nil && from.digest != "" {
-		from.tools = a.host.readTools(ctx, from.digest)
-	}
-	blob := tools.blob()
-	l := tools.listing(blob, from.tools, from.digest)
-	return listResult{listed: Listed{Listing: l, Blob: blob, Same: !changed(&l, from.tools), tools: tools}}
-}
-
-// allowed says whether the definition offers a tool.
-func (a *attempt) allowed(name string) bool { return offers(a.command.Definition, name) }
-
-// readTools returns a list that was stored before, or nil.
-func (h *host) readTools(ctx context.Context, d events.Digest) *catalogue {
-	ctx, cancel := context.WithTimeout(ctx, blobLimit)
-	defer cancel()
-	blob, err := h.parts.Blobs.GetBlob(ctx, d)
-	if err != nil {
-		h.options.Logger.Warn("last list of tools not read: all count as added", "err", err)
-		return nil
-	}
-	c, err := catalogueOf(blob)
-	if err != nil {
-		h.options.Logger.Warn("last list of tools not read: all count as added", "err", err)
-		return nil
-	}
-	return c
-}
-
 // name names the connection among all that the worker ever has, in the form
 // that package keeper describes.
 func (a *attempt) name() string {
@@ -288,32 +241,4 @@ func (h *host) dialing(d *events.Definition, name string) *dialing {
 			return nil
 		},
 	}
-}
-
-// startSpan begins the span of the connect. The first attempt that a command
-// led to belongs to the command's trace; later ones are linked to it.
-func (a *attempt) startSpan(ctx context.Context) (context.Context, trace.Span) {
-	options := []trace.SpanStartOption{
-		trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(
-			attribute.String("toolfleet.worker.id", string(a.host.options.ID)),
-			attribute.Int("toolfleet.connection.attempt", a.ref.Attempt),
-		),
-	}
-	cause := otel.Extract(ctx, a.command.Trace.Parent, a.command.Trace.State)
-	if a.first {
-		ctx = cause
-	} else if c := trace.SpanContextFromContext(cause); c.IsValid() {
-		options = append(options, trace.WithLinks(trace.Link{SpanContext: c}))
-	}
-	return a.host.options.Tracer.Start(ctx, "connect", options...)
-}
-
-// endSpan ends a span, with the code of a failure if there is one.
-func endSpan(span trace.Span, failure *ending) {
-	if failure != nil {
-		span.SetAttributes(attribute.String("error.type", string(failure.code)))
-		span.SetStatus(codes.Error, string(failure.code))
-	}
-	span.End()
 }

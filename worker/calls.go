@@ -7,16 +7,12 @@ import (
 	"time"
 
 	"github.com/cockroachdb/errors"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mark3labs/mcp-go/client/transport"
 	"github.com/mark3labs/mcp-go/mcp"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/callwire"
-	"github.com/toolfleet/toolfleet/otel"
 )
 
 // service answers the calls to one connection.
@@ -31,7 +27,10 @@ func (a *attempt) serve(life context.Context, c *conn) *service {
 	s := &service{quit: quit, done: make(chan struct{})}
 	o := &a.host.options
 	subject := events.CallSubject(o.Fleet, a.address.Server, a.address.Instance, a.ref.Epoch)
-	desk := &desk{conn: c, definition: a.command.Definition, host: a.host, slots: make(chan struct{}, o.Limits.Calls)}
+	desk := &desk{
+		conn: c, address: a.address, definition: a.command.Definition, host: a.host,
+		slots: make(chan struct{}, o.Limits.Calls), who: a.who(),
+	}
 	go func() {
 		defer close(s.done)
 		a.host.serve(ctx, subject, desk.answer)
@@ -57,25 +56,30 @@ func (s *service) drain(life context.Context, hard, over <-chan struct{}, limit 
 // desk turns calls of the bus into calls of the server.
 type desk struct {
 	conn       *conn
+	address    events.Address
 	definition *events.Definition
 	host       *host
 	slots      chan struct{} // one for each call in flight
+	who        []attribute.KeyValue
 }
 
 // answer is a [CallHandler].
 func (d *desk) answer(ctx context.Context, r *callwire.Request, send func(callwire.FrameKind, []byte)) ([]byte, error) {
 	ctx, cancel := withLimit(ctx, d.host.callLimit(d.definition))
 	defer cancel()
-	ctx, span := d.startSpan(ctx, r)
-	defer span.End()
-	x := &exchange{check: func() error { return d.mayWrite(ctx) }}
-	err := d.call(ctx, r, x, send)
+	ctx, witness := d.witness(ctx, r)
+	f := &flight{desk: d, request: r, began: time.Now(), cancel: cancel}
+	x := &f.exchange
+	x.check = func() error { return d.mayWrite(ctx) }
+	d.host.board.add(f)
+	defer d.host.board.remove(f)
+	err := d.call(ctx, f, send)
 	if err == nil {
+		witness.end(ctx, x, nil)
 		return x.result, nil
 	}
-	e := d.outcome(ctx, x, err)
-	span.SetAttributes(attribute.String("error.type", string(e.Failure.Code)))
-	span.SetStatus(codes.Error, string(e.Outcome))
+	e := d.outcome(ctx, f, err)
+	witness.end(ctx, x, e)
 	return nil, e
 }
 
@@ -91,12 +95,11 @@ func (d *desk) mayWrite(ctx context.Context) error {
 	return nil
 }
 
-var errNotOffered = errors.New("tool not found")
-
-// call makes one call and passes its progress on.
-func (d *desk) call(ctx context.Context, r *callwire.Request, x *exchange, send func(callwire.FrameKind, []byte)) error {
-	if !offers(d.definition, r.Tool) {
-		return errors.Mark(errNotOffered, errNotWritten)
+// call makes one call and passes on what the server tells meanwhile.
+func (d *desk) call(ctx context.Context, f *flight, send func(callwire.FrameKind, []byte)) error {
+	r := f.request
+	if err := d.accepts(r); err != nil {
+		return err
 	}
 	select {
 	case d.slots <- struct{}{}:
@@ -104,38 +107,38 @@ func (d *desk) call(ctx context.Context, r *callwire.Request, x *exchange, send 
 	case <-ctx.Done():
 		return errors.Mark(ctx.Err(), errNotWritten)
 	}
-	meta := &mcp.Meta{ProgressToken: r.ID, AdditionalFields: make(map[string]any, 2)}
-	if parent, state := otel.Inject(ctx); parent != "" {
-		meta.AdditionalFields["traceparent"] = parent
-		if state != "" {
-			meta.AdditionalFields["tracestate"] = state
-		}
-	}
-	progress, forget := d.conn.notices.follow(r.ID)
+	f.sent.Store(true)
+	notices, forget := d.conn.notices.follow(r.ID)
 	passed := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {
 		defer close(passed)
-		pass(progress, ended, send)
+		pass(notices, ended, send)
 	}()
 	d.conn.calls.Add(1)
-	err := d.conn.callTool(ctx, r.Tool, r.Arguments, meta, x)
+	var err error
+	if fields := traceFields(ctx); r.CallsTool() {
+		err = d.conn.callTool(ctx, r.Tool, r.Arguments, &mcp.Meta{ProgressToken: r.ID, AdditionalFields: fields}, &f.exchange)
+	} else {
+		err = d.conn.request(ctx, r, fields, &f.exchange)
+	}
 	d.conn.calls.Add(-1)
 	forget()
 	close(ended)
-	<-passed // progress does not come after the answer
+	<-passed // none comes after the answer
 	return err
 }
 
-// pass sends progress until the call has ended and nothing is left of it.
-func pass(progress <-chan jsontext.Value, ended <-chan struct{}, send func(callwire.FrameKind, []byte)) {
+// pass sends notices until the call has ended and nothing is left of them.
+func pass(notices <-chan notice, ended <-chan struct{}, send func(callwire.FrameKind, []byte)) {
 	for {
 		select {
-		case p := <-progress:
-			send(callwire.Progress, p)
+		case n := <-notices:
+			send(n.kind, n.params)
 		case <-ended:
-			for len(progress) > 0 {
-				send(callwire.Progress, <-progress)
+			for len(notices) > 0 {
+				n := <-notices
+				send(n.kind, n.params)
 			}
 			return
 		}
@@ -143,22 +146,22 @@ func pass(progress <-chan jsontext.Value, ended <-chan struct{}, send func(callw
 }
 
 // outcome says what became of a call that has no result.
-func (d *desk) outcome(ctx context.Context, x *exchange, err error) *callwire.Error {
+func (d *desk) outcome(ctx context.Context, f *flight, err error) *callwire.Error {
+	x := &f.exchange
 	fail := func(o callwire.Outcome, code events.Code, message string) *callwire.Error {
 		return &callwire.Error{Outcome: o, Failure: events.NewFailure(code, events.PhaseRun, d.conn.scrub.text(message, maxMessage))}
 	}
 	over := closed(d.conn.over)
+	var refusal *callwire.Error
 	switch {
-	case errors.Is(err, errNotOffered):
-		e := fail(callwire.NotExecuted, events.RPCError, "the server offers no tool of that name here")
-		e.RPCCode = codeInvalidParams
-		return e
+	case errors.As(err, &refusal):
+		return refusal
 	case x.failure != nil:
 		e := fail(callwire.Failed, events.RPCError, x.failure.Message)
 		e.RPCCode, e.RPCData = x.failure.Code, d.conn.scrub.json(x.failure.Data)
 		return e
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		e := fail(callwire.Cancelled, events.CallCancelled, "cancelled by the caller")
+		e := fail(callwire.Cancelled, events.CallCancelled, f.cancelledBy())
 		if !x.written.Load() {
 			e.Outcome = callwire.NotExecuted
 		}
@@ -214,17 +217,4 @@ func (d *desk) refused(x *exchange, err error, fail func(callwire.Outcome, event
 func lastLine(stderr string) string {
 	stderr = strings.TrimSpace(stderr)
 	return stderr[strings.LastIndexByte(stderr, '\n')+1:]
-}
-
-// startSpan begins the span of a call, in the caller's trace.
-func (d *desk) startSpan(ctx context.Context, r *callwire.Request) (context.Context, trace.Span) {
-	if !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = otel.Extract(ctx, r.Trace.Parent, r.Trace.State)
-	}
-	return d.host.options.Tracer.Start(ctx, "tools/call "+r.Tool, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(
-			attribute.String("mcp.method.name", "tools/call"),
-			attribute.String("gen_ai.tool.name", r.Tool),
-			attribute.String("toolfleet.worker.id", string(d.host.options.ID)),
-		))
 }

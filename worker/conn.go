@@ -6,17 +6,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mark3labs/mcp-go/client"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/toolfleet/toolfleet/events/callwire"
 )
 
 const (
-	// progressQueue bounds progress notifications of one call that wait for the
-	// bus; what comes on top of it is left out.
-	progressQueue = 64
+	// noticeQueue bounds notifications of one call that wait for the bus; what comes
+	// on top of it is left out.
+	noticeQueue = 64
 
 	// The pauses before a subscription that ended is opened again.
 	firstRelisten = time.Second
@@ -36,110 +37,101 @@ type conn struct {
 
 // notices is where a connection's notifications go. Its methods do not block.
 type notices struct {
-	// changed holds one signal that the tools may have changed.
-	changed chan struct{}
+	// changed holds one signal for each list that it may have changed.
+	changed [listKinds]chan struct{}
 	// logged takes log messages.
 	logged func(params jsontext.Value)
 
-	mu       sync.Mutex // guards progress
-	progress map[string]chan<- jsontext.Value
+	mu sync.Mutex // guards calls
+	// calls are those that wait for their answer, by their progress token.
+	calls map[string]chan<- notice
+}
+
+// notice is a notification that belongs to a call.
+type notice struct {
+	kind   callwire.FrameKind
+	params jsontext.Value
 }
 
 func newNotices() *notices {
-	return &notices{changed: make(chan struct{}, 1), logged: func(jsontext.Value) {}, progress: make(map[string]chan<- jsontext.Value)}
+	n := &notices{logged: func(jsontext.Value) {}, calls: make(map[string]chan<- notice)}
+	for k := range n.changed {
+		n.changed[k] = make(chan struct{}, 1)
+	}
+	return n
 }
 
 // take takes a notification.
 func (n *notices) take(method string, params jsontext.Value) {
+	if k, ok := announcements[method]; ok {
+		n.change(k)
+		return
+	}
 	switch method {
-	case string(mcp.MethodNotificationToolsListChanged):
-		n.change()
 	case mcp.MethodNotificationSubscriptionsAcknowledged:
-		n.change() // what was announced before it is lost
+		n.changeAll() // what was announced before it is lost
 	case "notifications/message":
 		n.logged(params)
+		n.passLog(params)
 	case "notifications/progress":
 		var p struct {
 			Token jsontext.Value `json:"progressToken"`
 		}
 		var token string
-		if json.Unmarshal(params, &p) != nil || json.Unmarshal(p.Token, &token) != nil {
-			return
-		}
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if to, ok := n.progress[token]; ok {
-			select {
-			case to <- params:
-			default:
-			}
+		if json.Unmarshal(params, &p) == nil && json.Unmarshal(p.Token, &token) == nil {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			leave(n.calls[token], notice{callwire.Progress, params})
 		}
 	}
 }
 
-func (n *notices) change() {
+// passLog passes a log message to the call that it is about. Nothing in it says
+// which that is: where several wait for their answer, it could be told to a
+// stranger, and is told to nobody.
+func (n *notices) passLog(params jsontext.Value) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.calls) != 1 {
+		return
+	}
+	for _, only := range n.calls {
+		leave(only, notice{callwire.Log, params})
+	}
+}
+
+// leave leaves a notice if there is room for it; c may be nil.
+func leave(c chan<- notice, x notice) {
 	select {
-	case n.changed <- struct{}{}:
+	case c <- x:
+	default:
+	}
+}
+
+func (n *notices) change(k ListKind) {
+	select {
+	case n.changed[k] <- struct{}{}:
 	default: // one signal is enough
 	}
 }
 
-// follow returns the progress of a call, until stop is called.
-func (n *notices) follow(token string) (progress <-chan jsontext.Value, stop func()) {
-	c := make(chan jsontext.Value, progressQueue)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.progress[token] = c
-	return c, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		delete(n.progress, token)
+func (n *notices) changeAll() {
+	for k := range n.changed {
+		n.change(ListKind(k))
 	}
 }
 
-// listTools lists all tools, page by page. A server that offers none, or has no
-// such method although it said so, has an empty list.
-func (c *conn) listTools(ctx context.Context, x *exchange) ([]jsontext.Value, error) {
-	if !c.hello.tools {
-		return nil, nil
+// follow returns the notices of a call, until stop is called.
+func (n *notices) follow(token string) (of <-chan notice, stop func()) {
+	c := make(chan notice, noticeQueue)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls[token] = c
+	return c, func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.calls, token)
 	}
-	var all []jsontext.Value
-	var request mcp.ListToolsRequest
-	size := 0
-	seen := map[mcp.Cursor]bool{"": true}
-	for range maxToolPages {
-		_, err := c.client.ListToolsByPage(withExchange(ctx, x), request)
-		switch {
-		case x.failure != nil && x.failure.Code == codeMethodNotFound:
-			return nil, nil
-		case x.failure != nil:
-			return nil, x.failure
-		case x.result == nil: // the library's own decoding may well have failed
-			return nil, withoutURL(err)
-		}
-		page, err := decodeToolPage(x.result)
-		if err != nil {
-			return nil, errors.Wrap(err, "read the answer to tools/list")
-		}
-		x.result = nil
-		for _, t := range page.Tools {
-			size += len(t)
-		}
-		all = append(all, page.Tools...)
-		switch cursor := mcp.Cursor(page.NextCursor); {
-		case size > maxToolsBytes:
-			return nil, errors.Newf("the tools have more than %d bytes", maxToolsBytes)
-		case len(all) > maxTools:
-			return nil, errors.Newf("there are more than %d tools", maxTools)
-		case cursor == "":
-			return all, nil
-		case seen[cursor]:
-			return nil, errors.New("a cursor of tools/list came again")
-		default:
-			seen[cursor], request.Params.Cursor = true, cursor
-		}
-	}
-	return nil, errors.Newf("the tools have more than %d pages", maxToolPages)
 }
 
 // callTool calls a tool. X holds the raw result, or the server's error.
@@ -153,7 +145,7 @@ func (c *conn) callTool(ctx context.Context, name string, arguments jsontext.Val
 	return err
 }
 
-// listen keeps a subscription to changes of the tools open, which the stateless
+// listen keeps a subscription to changes of the lists open, which the stateless
 // revision has instead of a stream of the server's own.
 func (c *conn) listen(life context.Context) {
 	ctx, cancel := context.WithCancel(life)
@@ -167,7 +159,11 @@ func (c *conn) listen(life context.Context) {
 	}()
 	for wait := firstRelisten; ; wait = min(2*wait, lastRelisten) {
 		x := &exchange{}
-		_ = c.client.Listen(withExchange(ctx, x), mcp.SubscriptionFilter{ToolsListChanged: true}) // it is tried again
+		_ = c.client.Listen(withExchange(ctx, x), mcp.SubscriptionFilter{
+			ToolsListChanged:     c.hello.offers[Tools],
+			ResourcesListChanged: c.hello.offers[Resources],
+			PromptsListChanged:   c.hello.offers[Prompts],
+		}) // it is tried again
 		if x.failure != nil && x.failure.Code == codeMethodNotFound || await(ctx.Done(), nil, wait) {
 			return
 		}

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -66,7 +67,7 @@ func (d *dialing) connect(ctx, life context.Context) (*conn, error) {
 		return nil, err
 	}
 	conn := &conn{link: d.link, client: c, hello: h, notices: d.notices, scrub: d.scrub}
-	if h.stateless && h.tools {
+	if h.stateless && slices.Contains(h.offers[:], true) {
 		go conn.listen(life)
 	}
 	return conn, nil
@@ -129,7 +130,9 @@ func (d *dialing) spawn(ctx, life context.Context) error {
 	if err := d.allowed(); err != nil {
 		return err
 	}
+	ctx, started := spawns(ctx, d.resolved.command)
 	p, err := spawn(ctx, d.spawner, d.resolved, environ(d.env, file, d.resolved.env), d.name)
+	started(p, err)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,27 @@
 // The instance is ready when the append of its first complete tool list is
 // acknowledged; calls are served from then on.
 //
+// # Lists
+//
+// Resources (with templates) and prompts are listed when the instance is ready, if
+// the server has declared them, page by page like tools, and each of the three
+// again when the server announces a change: at most one list of a kind is being
+// made and one more waits. A list is appended if it is not the last one of the chain.
+// So is the first of a connection, since it says that the items are those of this
+// one; but not where there are no resources, or prompts, and were none.
+//
+// Resources and prompts that cannot be listed fail nothing and are logged: at first
+// there are none, later they stay what they were. Resources do not need templates.
+// An item that agents would refuse is left out and named in the event; so is a
+// resource or prompt that holds a secret of the definition.
+//
+// # Calls
+//
+// The instance's calls are answered at [events.CallSubject]: tools/call,
+// resources/read, prompts/get and completion/complete, with raw JSON both ways. At
+// [events.CallsSubject] the worker tells which of them are in flight and cancels
+// them, as package callwire says.
+//
 // # Desired state
 //
 // Only the last command of an address counts, and acting on one twice does no
@@ -28,6 +49,10 @@
 // its definition connects to something else than the running one; any other
 // change of the definition's chain leaves the connection alone, but has a parked
 // instance tried again. Commands for another incarnation are ignored.
+//
+// While the last command is frozen, an attempt that comes due by itself, after a
+// failure or as a probe, is not made; a command that is not frozen makes up for it.
+// What a command asks for is done all the same.
 //
 // # Failure
 //

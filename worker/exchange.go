@@ -3,12 +3,16 @@ package worker
 import (
 	"bytes"
 	"context"
+	"maps"
 	"sync/atomic"
 
 	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/mark3labs/mcp-go/mcp"
+
+	"github.com/toolfleet/toolfleet/events/callwire"
 )
 
 // errNotWritten marks errors of requests of which no byte was sent.
@@ -20,6 +24,8 @@ var errNotWritten = errors.New("not sent")
 type exchange struct {
 	// check, if set, is asked immediately before the request is written.
 	check func() error
+	// params, if set, are sent instead of the MCP library's.
+	params jsontext.Value
 	// written says that bytes of it may have been sent.
 	written atomic.Bool
 	// result is that of the last answer, or failure its error.
@@ -75,12 +81,63 @@ func (x *exchange) allowed() error {
 // tools and results that are good, and cost many times their size; what they
 // are not needed for is left out, since the exchange has it.
 func digestible(method string, result jsontext.Value) jsontext.Value {
-	switch {
-	case method == string(mcp.MethodToolsList):
-		return jsontext.Value(`{"tools":[]}`)
-	case method == string(mcp.MethodToolsCall) && !bytes.Contains(result, []byte(inputRequired)):
-		return jsontext.Value(`{"content":[]}`)
-	default:
+	digest, known := digests[method]
+	if !known || digest.question && bytes.Contains(result, []byte(inputRequired)) {
 		return result
 	}
+	return digest.result
+}
+
+// digests are the results that the MCP library gets, by method; question says that
+// the method's may be a question instead.
+var digests = map[string]struct {
+	result   jsontext.Value
+	question bool
+}{
+	string(mcp.MethodToolsList):              {jsontext.Value(`{"tools":[]}`), false},
+	string(mcp.MethodResourcesList):          {jsontext.Value(`{"resources":[]}`), false},
+	string(mcp.MethodResourcesTemplatesList): {jsontext.Value(`{"resourceTemplates":[]}`), false},
+	string(mcp.MethodPromptsList):            {jsontext.Value(`{"prompts":[]}`), false},
+	callwire.CallTool:                        {jsontext.Value(`{"content":[]}`), true},
+	callwire.ReadResource:                    {jsontext.Value(`{"contents":[]}`), true},
+	callwire.GetPrompt:                       {jsontext.Value(`{"messages":[]}`), true},
+	callwire.Complete:                        {jsontext.Value(`{"completion":{"values":[]}}`), false},
+}
+
+// parameters returns those of the exchange, with what the MCP library has in
+// _meta: the stateless revision needs it.
+func (x *exchange) parameters(library any) (jsontext.Value, error) {
+	data, err := jsonv1.Marshal(library)
+	if err != nil {
+		return nil, err
+	}
+	var params struct {
+		Meta map[string]jsontext.Value `json:"_meta"`
+	}
+	if err := json.Unmarshal(data, &params); err != nil {
+		return nil, err
+	}
+	return withMeta(x.params, params.Meta)
+}
+
+// withMeta returns parameters with more members of _meta, and else as they were.
+// Without parameters they are an object that has nothing else.
+func withMeta(params jsontext.Value, more map[string]jsontext.Value) (jsontext.Value, error) {
+	if len(more) == 0 && params != nil {
+		return params, nil
+	}
+	var p struct {
+		Meta map[string]jsontext.Value `json:"_meta,omitzero"`
+		Rest jsontext.Value            `json:",embed"`
+	}
+	if params != nil {
+		if err := json.Unmarshal(params, &p); err != nil {
+			return nil, err
+		}
+	}
+	if p.Meta == nil {
+		p.Meta = make(map[string]jsontext.Value, len(more))
+	}
+	maps.Copy(p.Meta, more)
+	return json.Marshal(&p, json.Deterministic(true))
 }

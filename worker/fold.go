@@ -21,14 +21,26 @@ type history struct {
 	attempt  int
 	answered bool
 
-	// tools is the last complete list, under any owner.
-	tools  events.Digest
+	// lists are the last complete ones, under any owner; listed says that there was
+	// one of tools.
+	lists  [listKinds]events.Digest
 	listed bool
 	// ready and down follow the instance through its owners: down is when it
 	// was last ready, restarting that it failed, or changed its owner, since.
 	ready      bool
 	restarting bool
 	down       time.Time
+
+	// broke is the end that nobody asked for, since the last complete list;
+	// tried is the last attempt to connect. Both are for traces.
+	broke breakage
+	tried events.Trace
+}
+
+// breakage is a failure, or the loss of an owner, and where it was told.
+type breakage struct {
+	code  events.Code
+	trace events.Trace
 }
 
 // evolve returns the fold after one more event of the chain.
@@ -48,6 +60,9 @@ func (h history) evolve(r *events.Record) history {
 		if r.Epoch == 0 || r.Epoch >= h.epoch {
 			h = h.ended(r.Time)
 			h.owned = false
+			if _, lost := b.(events.Lost); lost {
+				h.broke = breakage{events.LeaseLost, r.Trace}
+			}
 		}
 		return h
 	default:
@@ -62,23 +77,28 @@ func (h history) evolve(r *events.Record) history {
 func (h history) spoken(r *events.Record) history {
 	switch b := r.Body.(type) {
 	case events.Connecting:
-		h.attempt, h.answered = max(h.attempt, b.Attempt), false
+		h.attempt, h.answered, h.tried = max(h.attempt, b.Attempt), false, r.Trace
 	case events.ToolsListed:
-		h.tools, h.listed = b.Digest, true
+		h.lists[Tools], h.listed, h.broke = b.Digest, true, breakage{}
 		if !h.ready {
 			h.ready, h.restarting, h.down = true, false, time.Time{}
 		}
+	case events.ResourcesListed:
+		h.lists[Resources] = b.Digest
+	case events.PromptsListed:
+		h.lists[Prompts] = b.Digest
 	case events.Failed:
 		h = h.ended(r.Time)
-		h.restarting = true
+		h.restarting, h.broke = true, breakage{b.Failure.Code, r.Trace}
 	case events.AuthRequired:
 		h = h.ended(r.Time)
-		h.restarting = true
+		h.restarting, h.broke = true, breakage{events.AuthenticationNeeded, r.Trace}
 	case events.Stopping:
 		h = h.ended(r.Time)
+		h.broke = breakage{}
 	case events.HasStopped:
 		h = h.ended(r.Time)
-		h.answered = true
+		h.answered, h.broke = true, breakage{}
 	default:
 	}
 	return h

@@ -23,7 +23,7 @@ func (m *machine) watch() {
 func (m *machine) check(w Elapsed) {
 	interval := m.Running.Definition.HealthCheckInterval()
 	quiet := max(0, m.at.Sub(w.Heard))
-	if m.Asked > 0 && w.Heard.After(m.AskedAt) {
+	if m.Asked > 0 && !w.Heard.Before(m.AskedAt) {
 		m.Pingless = m.Pingless || m.Asked == maxAsked
 		m.Asked = 0
 	}

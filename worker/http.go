@@ -39,8 +39,8 @@ func newHTTP(dial dialFunc, url string, headers map[string]string, listen bool, 
 	t.trip = newTrip(dial, headers, func(what signOfLife, err error) {
 		switch what {
 		case streamOpened:
-			// What was announced before is lost.
-			notify(string(mcp.MethodNotificationToolsListChanged), nil)
+			// What was announced before is lost, as with a subscription.
+			notify(mcp.MethodNotificationSubscriptionsAcknowledged, nil)
 		case dialFailed:
 			t.finish(httpEnding(err))
 		case heardFrom:
@@ -95,6 +95,13 @@ func (t *httpWire) SendRequest(ctx context.Context, r transport.JSONRPCRequest) 
 	}
 	if err := x.allowed(); err != nil {
 		return nil, err
+	}
+	if x.params != nil {
+		params, err := x.parameters(r.Params)
+		if err != nil {
+			return nil, errors.Mark(errors.Wrapf(err, "encode %s", r.Method), errNotWritten)
+		}
+		r.Params = params
 	}
 	rec := &receipt{}
 	resp, err := t.StreamableHTTP.SendRequest(withReceipt(ctx, rec), r)

@@ -25,10 +25,10 @@ func httpDefinition(url string) events.Definition {
 func TestHTTPConnectsListsAndCalls(t *testing.T) {
 	s := mcptest.NewHTTP(t, mcptest.Script{Tools: mcptest.Special})
 	d := mustDial(t, httpDefinition(s.URL))
-	if d.hello.revision != "2025-11-25" || !d.hello.tools {
+	if d.hello.revision != "2025-11-25" || !d.hello.offers[Tools] {
 		t.Errorf("hello %+v", d.hello)
 	}
-	raw, err := d.listTools(t.Context(), &exchange{})
+	raw, err := d.pages(t.Context(), &sections[Tools][0], &exchange{})
 	if err != nil || len(raw) != len(mcptest.Special) || !strings.Contains(string(raw[0]), `"$schema"`) {
 		t.Fatalf("tools %s, %v", raw, err)
 	}
@@ -61,12 +61,12 @@ func TestHTTPConnectsListsAndCalls(t *testing.T) {
 func TestHTTPListens(t *testing.T) {
 	s := mcptest.NewHTTP(t, mcptest.Script{Tools: mcptest.Special})
 	d := mustDial(t, httpDefinition(s.URL))
-	wait(t, d.conn.notices.changed, "the stream to open")
+	wait(t, d.conn.notices.changed[Tools], "the stream to open")
 	if _, err := d.tool(t.Context(), "grow", `{"times":1}`); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, d.conn.notices.changed, "the announcement")
-	raw, err := d.listTools(t.Context(), &exchange{})
+	wait(t, d.conn.notices.changed[Tools], "the announcement")
+	raw, err := d.pages(t.Context(), &sections[Tools][0], &exchange{})
 	if err != nil || len(raw) != len(mcptest.Special)+1 {
 		t.Errorf("%d tools, %v", len(raw), err)
 	}
@@ -80,7 +80,7 @@ func TestHTTPStateless(t *testing.T) {
 		Refuse: []byte(`{"code":-32022,"message":"unsupported","data":{"supported":["2026-07-28"]}}`),
 	})
 	d := mustDial(t, httpDefinition(s.URL))
-	if d.hello.revision != "2026-07-28" || !d.hello.stateless || !d.hello.tools || d.hello.instructions != "be kind" {
+	if d.hello.revision != "2026-07-28" || !d.hello.stateless || !d.hello.offers[Tools] || d.hello.instructions != "be kind" {
 		t.Errorf("hello %+v", d.hello)
 	}
 	if !strings.Contains(string(d.hello.serverInfo), "mcptest") {
@@ -90,15 +90,31 @@ func TestHTTPStateless(t *testing.T) {
 	if err != nil || text(t, x) != `{"n":9007199254740993}` {
 		t.Errorf("echo: %s, %v", x.result, err)
 	}
-	raw, err := d.listTools(t.Context(), &exchange{})
+	raw, err := d.pages(t.Context(), &sections[Tools][0], &exchange{})
 	if err != nil || len(raw) != len(mcptest.Special) {
 		t.Errorf("%d tools, %v", len(raw), err)
 	}
-	wait(t, d.conn.notices.changed, "the subscription")
+	wait(t, d.conn.notices.changed[Tools], "the subscription")
 	if _, err := d.tool(t.Context(), "grow", `{"times":1}`); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, d.conn.notices.changed, "the announcement")
+	wait(t, d.conn.notices.changed[Tools], "the announcement")
+}
+
+// R35: the stateless revision's subscription is one to all lists that there are.
+func TestHTTPStatelessLists(t *testing.T) {
+	script := offering()
+	script.Refuse = []byte(`{"code":-32022,"message":"unsupported","data":{"supported":["2026-07-28"]}}`)
+	d := mustDial(t, httpDefinition(mcptest.NewHTTP(t, script).URL))
+	for k := range d.conn.notices.changed {
+		wait(t, d.conn.notices.changed[k], "the subscription")
+	}
+	for _, k := range others {
+		if _, err := d.tool(t.Context(), "grow", `{"times":1,"what":"`+k.String()+`"}`); err != nil {
+			t.Fatal(err)
+		}
+		wait(t, d.conn.notices.changed[k], "the announcement of "+k.String())
+	}
 }
 
 func TestHTTPFailures(t *testing.T) {
@@ -263,7 +279,7 @@ func TestHTTPServerGone(t *testing.T) {
 	t.Parallel()
 	s := mcptest.NewHTTP(t, mcptest.Script{Tools: mcptest.Special})
 	d := mustDial(t, httpDefinition(s.URL))
-	wait(t, d.conn.notices.changed, "the stream to open")
+	wait(t, d.conn.notices.changed[Tools], "the stream to open")
 	s.Stop()
 	wait(t, d.conn.over, "the connection to be over")
 	if end := d.conn.End(); end.code != events.ConnectionRefused {

@@ -17,6 +17,8 @@ type host struct {
 	parts   Parts
 	options Options
 	logs    *shelf // nil: none are kept
+	board   board
+	meters  meters
 }
 
 // instance runs one instance under one epoch, in one goroutine: see run.
@@ -30,12 +32,12 @@ type instance struct {
 	// What follows belongs to run's goroutine.
 	scribe   *scribe
 	state    State
+	story    story
 	attempt  *attempt
-	tried    *events.Command // the last command that an attempt was made for
 	timer    *time.Timer
 	alarm    int // the Timer that timer stands for
-	tools    earlier
-	offered  earlier // becomes tools when its append is acknowledged
+	lists    [listKinds]earlier
+	offered  [listKinds]earlier // becomes one of lists when its append is acknowledged
 	finished bool
 	refused  bool // the chain named another owner from the beginning
 	hung     bool
@@ -107,7 +109,11 @@ func (i *instance) run(ctx context.Context) error {
 	}
 	_, leased, _ := i.mail.get()
 	i.state = Begin(i.epoch, i.scribe.fold.past(), leased)
-	i.tools = earlier{digest: i.scribe.fold.tools}
+	for k, d := range i.scribe.fold.lists {
+		i.lists[k] = earlier{digest: d}
+	}
+	i.story = newStory(i.host, i.address, &i.scribe.fold)
+	defer i.story.close()
 
 	var helpers sync.WaitGroup
 	defer helpers.Wait()
@@ -141,7 +147,7 @@ func (i *instance) loop(ctx, life context.Context, helpers *sync.WaitGroup, wrot
 			continue
 		case in = <-i.inputs:
 		case e := <-wrote:
-			in = i.wrote(e)
+			in = i.wrote(e) //nolint:contextcheck // What telemetry is told is nobody's to end.
 		case <-i.timer.C:
 			in.What = i.elapsed(time.Now())
 		case <-leave:
@@ -170,15 +176,18 @@ func (i *instance) readMail(life context.Context, helpers *sync.WaitGroup) {
 		i.step(life, helpers, Input{Ref: Ref{Epoch: i.epoch}, What: Disowned{}})
 	}
 	if command != i.state.Command && !i.finished {
+		taken := i.story.take(life, command)
 		i.step(life, helpers, Input{What: Commanded{Command: command}})
+		taken()
 	}
 }
 
 // wrote takes an event that is in the chain.
 func (i *instance) wrote(e entry) Input {
+	i.story.wrote(&e.event)
 	k := e.event.Kind()
-	if k == events.KindToolsListed {
-		i.tools = i.offered
+	if list, ok := listOf(k); ok {
+		i.lists[list] = i.offered[list]
 	}
 	return Input{Ref: e.ref, What: Appended{Kind: k}}
 }
@@ -187,7 +196,7 @@ func (i *instance) step(life context.Context, helpers *sync.WaitGroup, in Input)
 	in.At, in.Rand = time.Now(), rand.Float64()
 	switch w := in.What.(type) {
 	case Listed:
-		i.offered = earlier{digest: w.Listing.Digest, tools: w.tools}
+		i.offered[w.Kind] = earlier{digest: w.Listing.Digest, items: w.items}
 	case StopHung:
 		i.hung = true
 	default:
@@ -203,11 +212,11 @@ func (i *instance) step(life context.Context, helpers *sync.WaitGroup, in Input)
 func (i *instance) do(life context.Context, helpers *sync.WaitGroup, at time.Time, e Effect) {
 	switch e := e.(type) {
 	case Append:
-		i.scribe.give(entry{ref: e.Ref, blob: e.Blob, event: i.event(&e, at)})
+		i.scribe.give(entry{ref: e.Ref, blob: e.Blob, event: i.event(&e, at)}) //nolint:contextcheck // What telemetry is told is nobody's to end.
 	case Connect:
 		i.connect(life, helpers, e)
 	case List:
-		i.attempt.lists <- i.tools
+		i.attempt.lists <- toList{kind: e.Kind, from: i.lists[e.Kind]}
 	case Serve:
 		i.attempt.serves <- struct{}{}
 	case Ask:
@@ -229,14 +238,10 @@ func (i *instance) do(life context.Context, helpers *sync.WaitGroup, at time.Tim
 
 // event returns the event of an append.
 func (i *instance) event(e *Append, at time.Time) events.Event {
-	x := events.Event{
+	return events.Event{
 		Chain: i.scribe.chain, Body: e.Body, Time: at,
-		Epoch: e.Ref.Epoch, Attempt: e.Ref.Attempt, Cause: e.Cause,
+		Epoch: e.Ref.Epoch, Attempt: e.Ref.Attempt, Cause: e.Cause, Trace: i.story.tell(e, at),
 	}
-	if c := i.state.Command; c != nil {
-		x.Trace = c.Trace
-	}
-	return x
 }
 
 func (i *instance) connect(life context.Context, helpers *sync.WaitGroup, e Connect) {
@@ -246,7 +251,7 @@ func (i *instance) connect(life context.Context, helpers *sync.WaitGroup, e Conn
 		case <-life.Done():
 		}
 	})
-	i.attempt, i.tried = a, e.Command
+	i.attempt = a
 	helpers.Go(func() { a.run(life) })
 }
 

@@ -25,6 +25,8 @@ type register struct {
 	tip         events.Tip
 	// joined is the incarnation that is there, "" if none is.
 	joined events.Incarnation
+	// last is the event at the tip.
+	last events.EventID
 }
 
 // read folds what the chain has after the tip.
@@ -33,7 +35,7 @@ func (r *register) read(ctx context.Context) error {
 }
 
 func (r *register) take(rec *events.Record) {
-	r.tip = rec.Tip()
+	r.tip, r.last = rec.Tip(), rec.ID
 	switch b := rec.Body.(type) {
 	case events.Joined:
 		r.joined = b.Incarnation
@@ -91,6 +93,15 @@ func (r *register) join(ctx context.Context, o *Options) error {
 	}, func() bool {
 		return r.joined != r.incarnation && (r.joined == before || r.joined == "")
 	})
+}
+
+// drain says that the incarnation is about to go, so that what it runs can be
+// taken over, and returns the event that says so.
+func (r *register) drain(ctx context.Context) (events.EventID, error) {
+	err := r.append(ctx, events.Draining{Incarnation: r.incarnation}, func() bool {
+		return r.joined == r.incarnation
+	})
+	return r.last, err
 }
 
 // leave says that the incarnation has stopped everything and goes.

@@ -60,7 +60,7 @@ func TestCancelledConnectsLeaveNothing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(40))*time.Millisecond)
 		c, err := x.connect(ctx, t.Context())
 		if err == nil {
-			_, _ = c.listTools(ctx, &exchange{})
+			_, _ = c.pages(ctx, &sections[Tools][0], &exchange{})
 		}
 		cancel()
 		if x.link != nil {

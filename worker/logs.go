@@ -20,10 +20,7 @@ func (h *host) serveLogs(ctx context.Context) {
 	h.serve(ctx, subject, func(call context.Context, r *callwire.Request, send func(callwire.FrameKind, []byte)) ([]byte, error) {
 		var q callwire.LogsRequest
 		if err := json.Unmarshal(r.Arguments, &q); err != nil || r.Tool != callwire.LogsTool {
-			return nil, &callwire.Error{
-				Outcome: callwire.NotExecuted,
-				Failure: events.NewFailure(events.OtherFailure, events.PhaseRun, "this is no request for logs"),
-			}
+			return nil, notUnderstood("this is no request for logs")
 		}
 		end, err := h.logs.answer(call, ctx.Done(), &q, send)
 		if err != nil {

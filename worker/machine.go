@@ -61,8 +61,8 @@ func (m *machine) attempt(h Happening) {
 		m.dialed(w)
 	case Listed:
 		m.listed(w)
-	case ToolsChanged:
-		m.toolsChanged()
+	case ListChanged:
+		m.listChanged(w.Kind)
 	case PingUnknown:
 		m.Pingless = true
 	case StopHung:
@@ -135,10 +135,14 @@ func (m *machine) run() {
 	case Parked:
 		if m.differs() || m.Command.Generation > m.Running.Generation {
 			m.renew() // something was asked of the server, which is worth a try
+		} else {
+			m.thaw()
 		}
 	case BackingOff:
 		if m.differs() {
 			m.renew()
+		} else {
+			m.thaw()
 		}
 	case Connecting, Listing, Ready:
 		switch reason := "restart requested"; {
@@ -178,7 +182,7 @@ func (m *machine) begin() {
 	m.Running = m.Command
 	m.Ref = Ref{Epoch: m.Epoch, Generation: m.Command.Generation, Attempt: m.Ref.Attempt + 1}
 	m.Stage, m.Answered, m.Next = Connecting, false, ""
-	m.Relisting, m.Relist, m.Offered = false, false, false
+	m.Lists = [listKinds]ListState{}
 	m.append(events.Connecting{Attempt: m.Ref.Attempt, Generation: m.Ref.Generation, Definition: digestOf(m.Command)})
 }
 
@@ -198,7 +202,7 @@ func (m *machine) down() {
 		if m.at.Sub(m.ReadySince) >= stablePeriod(m.Running.Definition.RestartPolicy) {
 			m.Failures = 0
 		}
-	case m.Stage == Listing && m.Offered:
+	case m.Stage == Listing && m.Lists[Tools].Offered:
 		m.restarted() // the chain gets the list all the same, and makes the instance ready
 	default:
 		return
@@ -224,14 +228,15 @@ func (m *machine) stopped(how string) {
 }
 
 func (m *machine) appended(k events.Kind) {
+	list, isList := listOf(k)
 	switch {
 	case k == events.KindConnecting && m.Stage == Connecting && !m.Live:
 		m.Live = true
 		m.do(Connect{Ref: m.Ref, Command: m.Running})
 	case k == events.KindToolsListed && m.Stage == Listing:
 		m.ready()
-	case k == events.KindToolsListed && m.Stage == Ready:
-		m.relisted()
+	case isList && m.Stage == Ready:
+		m.relisted(list)
 	case k == events.KindStopped && m.Stage == Stopped:
 		m.Answered = true
 		m.do(Finish{})
@@ -244,38 +249,49 @@ func (m *machine) dialed(w Dialed) {
 	}
 	m.append(w.Connected)
 	m.Stage = Listing
-	m.list()
+	m.list(Tools)
 }
 
-func (m *machine) list() {
-	m.Relisting, m.Relist = true, false
-	m.do(List{Ref: m.Ref})
+func (m *machine) list(k ListKind) {
+	m.Lists[k].Relisting, m.Lists[k].Relist = true, false
+	m.do(List{Ref: m.Ref, Kind: k})
 }
 
+// listed takes a complete list. The first one of a connection is written even if
+// it is the last one of the chain again, since it says that the items are those
+// of this connection; but where there are no resources, or prompts, and were
+// none, nothing is.
 func (m *machine) listed(w Listed) {
+	l := &m.Lists[w.Kind]
 	switch {
-	case m.Stage == Ready && w.Same:
-		m.relisted()
-	case m.Stage == Ready, m.Stage == Listing:
-		m.Offered = true
-		m.do(Append{Ref: m.Ref, Body: events.ToolsListed{Listing: w.Listing}, Blob: w.Blob, Cause: m.cause()})
-	}
-}
-
-// relisted ends a list of tools, and begins the one that has to follow it.
-func (m *machine) relisted() {
-	if m.Relisting = m.Relist; m.Relist {
-		m.list()
-	}
-}
-
-func (m *machine) toolsChanged() {
-	switch {
-	case m.Stage != Listing && m.Stage != Ready:
-	case m.Relisting:
-		m.Relist = true
+	case !m.lists(w.Kind):
+	case w.Same && (l.Offered || w.Kind != Tools && w.Listing.Count == 0):
+		m.relisted(w.Kind)
 	default:
-		m.list()
+		l.Offered = true
+		m.do(Append{Ref: m.Ref, Body: w.Kind.body(w.Listing), Blob: w.Blob, Cause: m.cause()})
+	}
+}
+
+// lists says whether it is time for a list: for that of tools from the handshake
+// on, for others when the instance is ready.
+func (m *machine) lists(k ListKind) bool { return m.Stage == Ready || m.Stage == Listing && k == Tools }
+
+// relisted ends a list, and begins the one that has to follow it.
+func (m *machine) relisted(k ListKind) {
+	l := &m.Lists[k]
+	if l.Relisting = l.Relist; l.Relist {
+		m.list(k)
+	}
+}
+
+func (m *machine) listChanged(k ListKind) {
+	switch {
+	case !m.lists(k):
+	case m.Lists[k].Relisting:
+		m.Lists[k].Relist = true
+	default:
+		m.list(k)
 	}
 }
 
@@ -285,7 +301,10 @@ func (m *machine) ready() {
 	m.do(Serve{Ref: m.Ref})
 	m.watch()
 	m.restarted()
-	m.relisted()
+	m.relisted(Tools)
+	for _, k := range others {
+		m.list(k)
+	}
 }
 
 func (m *machine) ended(w Ended) {

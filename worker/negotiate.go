@@ -27,6 +27,9 @@ const (
 	protocolLegacy = "legacy"
 )
 
+// completionsDeclared is the first revision in which servers declare completions.
+const completionsDeclared = "2025-03-26"
+
 // hello is what a server said in the handshake.
 type hello struct {
 	revision     string
@@ -34,7 +37,10 @@ type hello struct {
 	serverInfo   jsontext.Value
 	capabilities jsontext.Value
 	instructions string
-	tools        bool
+	// offers says which lists the server has, completions that it completes
+	// arguments.
+	offers      [listKinds]bool
+	completions bool
 }
 
 // handshake finds a revision that both sides know. The handshake of older
@@ -52,7 +58,13 @@ func (d *dialing) handshake(ctx, life context.Context) (*client.Client, *hello, 
 			return nil, nil, err
 		}
 		d.phase, d.last = events.PhaseHandshake, &exchange{}
+		method := string(mcp.MethodInitialize)
+		if mcp.IsModernProtocol(revisions[i]) {
+			method = string(mcp.MethodServerDiscover)
+		}
+		ctx, asked := asks(ctx, method, d.last)
 		c, h, err := d.greet(withExchange(ctx, d.last), life, revisions[i])
+		asked(err)
 		if err == nil {
 			return c, h, nil
 		}
@@ -115,11 +127,13 @@ func readHello(result jsontext.Value, revision string) (*hello, error) {
 		r.ServerInfo = r.Meta.ServerInfo
 	}
 	h.serverInfo, h.capabilities = fit(r.ServerInfo, maxServerInfo), fit(r.Capabilities, maxCapabilities)
-	var offered struct {
-		Tools jsontext.Value `json:"tools"`
-	}
+	var offered map[string]jsontext.Value
 	_ = json.Unmarshal(r.Capabilities, &offered, lenient) // not an object: nothing is offered
-	h.tools = offered.Tools != nil && offered.Tools.Kind() != 'n'
+	declared := func(name string) bool { return len(offered[name]) > 0 && offered[name].Kind() != 'n' }
+	for k := range h.offers {
+		h.offers[k] = declared(ListKind(k).String())
+	}
+	h.completions = declared("completions") || revision < completionsDeclared
 	return h, nil
 }
 

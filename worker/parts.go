@@ -108,11 +108,15 @@ type Options struct {
 	// messages, in two files of 1 MiB at most for each instance. Default "": that
 	// is not kept.
 	Logs string
+	// Leave, if not nil, is closed when the worker is to go once its instances are
+	// taken over; see [Run]. When the context ends it goes in any case.
+	Leave <-chan struct{}
 	// Limits of time and number.
 	Limits Limits
 	// Logger for what is not an event. Default none.
 	Logger *slog.Logger
-	// Tracer makes a span for each connect and each call. Default none.
+	// Tracer makes the spans of attempts, of the ends of connections, and of calls.
+	// Default none.
 	Tracer trace.Tracer
 }
 
@@ -121,6 +125,9 @@ type Limits struct {
 	// Drain is how long calls in flight have to end before their instance is
 	// closed. Default 30 s.
 	Drain time.Duration
+	// Handover is how long a worker that is to leave goes on with instances that
+	// are not taken over. Default 30 s.
+	Handover time.Duration
 	// LastWords is how long a worker that goes tries to say so when everything
 	// is stopped. Default 5 s.
 	LastWords time.Duration
@@ -160,6 +167,9 @@ func (o *Options) withDefaults(p *Parts) (Options, error) {
 	}
 	if d.Limits.Drain == 0 {
 		d.Limits.Drain = 30 * time.Second
+	}
+	if d.Limits.Handover == 0 {
+		d.Limits.Handover = 30 * time.Second
 	}
 	if d.Limits.LastWords == 0 {
 		d.Limits.LastWords = 5 * time.Second

@@ -64,15 +64,25 @@ func (m *machine) elapsed(w Elapsed) {
 	if w.Timer == 0 || w.Timer != m.Timer {
 		return
 	}
-	switch m.Stage {
-	case Ready:
+	switch {
+	case m.Stage == Ready:
 		m.check(w)
 		return
-	case Parked:
+	case m.Command.Frozen:
+		m.Timer, m.Owed = 0, true // until a command says otherwise
+		return
+	case m.Stage == Parked:
 		m.Probes++
-	default:
 	}
 	m.begin()
+}
+
+// thaw makes up for the attempt that came due while the instance was not to be
+// started by itself.
+func (m *machine) thaw() {
+	if m.Owed && m.Leased && !m.Command.Frozen {
+		m.await()
+	}
 }
 
 func (m *machine) lease(held bool) {

@@ -281,7 +281,21 @@ type call struct {
 // call calls a tool of a server in epoch 1, as soon as calls are served.
 func (r *rig) call(ctx context.Context, s events.ServerID, tool, arguments string) call {
 	r.t.Helper()
-	subject := events.CallSubject("f", s, "0", 1)
+	return r.request(ctx, events.CallSubject("f", s, "0", 1),
+		&callwire.Request{ID: "call-" + tool, Tool: tool, Arguments: jsontext.Value(arguments)})
+}
+
+// ask makes another request of a server than a call of a tool.
+func (r *rig) ask(ctx context.Context, s events.ServerID, method, target, params string) call {
+	r.t.Helper()
+	return r.request(ctx, events.CallSubject("f", s, "0", 1), &callwire.Request{
+		ID: "call-" + target, Method: method, Tool: target, Arguments: jsontext.Value(params), Actor: "zoe",
+	})
+}
+
+// request sends a request to whoever answers at a subject.
+func (r *rig) request(ctx context.Context, subject string, q *callwire.Request) call {
+	r.t.Helper()
 	var h CallHandler
 	var end func()
 	eventually(r.t, "calls to be served", func() bool {
@@ -290,13 +304,12 @@ func (r *rig) call(ctx context.Context, s events.ServerID, tool, arguments strin
 	})
 	defer end()
 	var out call
-	result, err := h(ctx, &callwire.Request{ID: "call-" + tool, Tool: tool, Arguments: jsontext.Value(arguments)},
-		func(k callwire.FrameKind, data []byte) {
-			out.progress = append(out.progress, string(k)+" "+string(data))
-		})
+	result, err := h(ctx, q, func(k callwire.FrameKind, data []byte) {
+		out.progress = append(out.progress, string(k)+" "+string(data))
+	})
 	out.result = string(result)
 	if err != nil && !errors.As(err, &out.err) {
-		r.t.Errorf("%s: %v is no outcome", tool, err)
+		r.t.Errorf("%s: %v is no outcome", q.Tool, err)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/otel"
 )
 
 const (
@@ -81,7 +82,7 @@ func (s *scribe) written() {
 }
 
 // run writes until the context ends, or with an error: errDisowned, or a fault
-// of the log. Each event that was written is reported.
+// of the log. Each event that was written is reported, as it was stored.
 func (s *scribe) run(ctx context.Context, report func(entry)) error {
 	for {
 		e, ok := s.head()
@@ -93,7 +94,7 @@ func (s *scribe) run(ctx context.Context, report func(entry)) error {
 				return ctx.Err()
 			}
 		}
-		if err := s.write(ctx, e); err != nil {
+		if err := s.write(ctx, &e); err != nil {
 			return err
 		}
 		s.written()
@@ -102,7 +103,7 @@ func (s *scribe) run(ctx context.Context, report func(entry)) error {
 }
 
 // write stores the blob, then the event.
-func (s *scribe) write(ctx context.Context, e entry) error {
+func (s *scribe) write(ctx context.Context, e *entry) error {
 	e.event.ID = newEventID()
 	for {
 		err := s.store(ctx, e)
@@ -119,7 +120,8 @@ func (s *scribe) write(ctx context.Context, e entry) error {
 			e.event.ID = newEventID()
 			continue
 		case errors.Is(err, events.ErrUncertain), errors.Is(err, events.ErrHistoryFull), errors.Is(err, errBlob):
-			s.log.Warn("event not written yet", "kind", string(e.event.Kind()), "err", err)
+			told := otel.Extract(ctx, e.event.Trace.Parent, e.event.Trace.State)
+			s.log.WarnContext(told, "event not written yet", "kind", string(e.event.Kind()), "err", err)
 		default:
 			return err
 		}
@@ -132,7 +134,7 @@ func (s *scribe) write(ctx context.Context, e entry) error {
 // errBlob marks errors of the blob store.
 var errBlob = errors.New("blob not stored")
 
-func (s *scribe) store(ctx context.Context, e entry) error {
+func (s *scribe) store(ctx context.Context, e *entry) error {
 	if e.blob != nil {
 		if _, err := s.blobs.PutBlob(ctx, e.blob); err != nil {
 			return errors.Mark(errors.Wrapf(err, "store the blob of %s", e.event.Kind()), errBlob)
@@ -141,6 +143,7 @@ func (s *scribe) store(ctx context.Context, e entry) error {
 	r, err := s.journal.Append(ctx, e.event, s.fold.tip)
 	if err == nil {
 		s.fold = s.fold.evolve(&r)
+		e.event.Trace, e.event.Time = r.Trace, r.Time
 	}
 	return err
 }

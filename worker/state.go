@@ -55,18 +55,15 @@ type State struct {
 
 	// Timer is the armed timer, 0 if none is; Timers counts them.
 	Timer, Timers int
-	// Owed says that an attempt is due and waits for the lease.
+	// Owed says that an attempt is due and waits for the lease, or for a command
+	// that is not frozen.
 	Owed bool
 	// Failures counts them since the instance was last stable, Probes those
 	// made while parked.
 	Failures, Probes int
 
-	// Relisting says that a list of tools is under way or not yet acknowledged,
-	// Relist that one more has to follow it.
-	Relisting, Relist bool
-	// Offered says that a complete list of the current connection was given to
-	// the chain.
-	Offered bool
+	// Lists are those of the current connection.
+	Lists [listKinds]ListState
 	// Asked counts the questions that the server has left unanswered since it was
 	// last heard, AskedAt is when the last one was. Pingless says that the
 	// connection's are not ping.
@@ -81,6 +78,15 @@ type State struct {
 	Restarting bool
 	// Worked says that the server's tools were listed before.
 	Worked bool
+}
+
+// ListState is how far a list is.
+type ListState struct {
+	// Relisting says that the list is being made or not yet acknowledged, Relist
+	// that one more has to follow it.
+	Relisting, Relist bool
+	// Offered says that a complete list of the connection was given to the chain.
+	Offered bool
 }
 
 // Next is what follows when a connection that is being closed is gone.
@@ -155,17 +161,18 @@ type (
 	Appended struct{ Kind events.Kind }
 	// Dialed is the end of the handshake.
 	Dialed struct{ Connected events.Connected }
-	// Listed is a complete list of tools. Same says that it is the last one
-	// of the chain again.
+	// Listed is a complete list. Same says that it is the last one of the chain
+	// again, or that the last one stays.
 	Listed struct {
+		Kind    ListKind
 		Listing events.Listing
 		Blob    []byte
 		Same    bool
 
-		tools *catalogue // for the comparison with the next one
+		items *catalogue // for the comparison with the next one
 	}
-	// ToolsChanged says that the server announced a change.
-	ToolsChanged struct{}
+	// ListChanged says that the server announced a change.
+	ListChanged struct{ Kind ListKind }
 	// PingUnknown says that the server knows no ping.
 	PingUnknown struct{}
 	// StopHung says that the connection could not be closed in time.
@@ -189,7 +196,7 @@ func (Elapsed) happening()      {}
 func (Appended) happening()     {}
 func (Dialed) happening()       {}
 func (Listed) happening()       {}
-func (ToolsChanged) happening() {}
+func (ListChanged) happening()  {}
 func (PingUnknown) happening()  {}
 func (StopHung) happening()     {}
 func (Ended) happening()        {}
@@ -216,8 +223,11 @@ type (
 		Ref     Ref
 		Command *events.Command
 	}
-	// List asks for all tools. Answered by Listed or Ended.
-	List struct{ Ref Ref }
+	// List asks for all items of a list. Answered by Listed or Ended.
+	List struct {
+		Ref  Ref
+		Kind ListKind
+	}
 	// Serve answers calls from now on, until the attempt ends or is closed.
 	Serve struct{ Ref Ref }
 	// Ask asks the server for a sign of life: by ping, or by a request that every

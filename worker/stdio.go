@@ -279,7 +279,7 @@ func (t *stdio) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*t
 	x := exchangeOf(ctx)
 	n := t.next.Add(1)
 	f := &frame{ID: jsontext.Value(strconv.FormatInt(n, 10)), Method: r.Method}
-	line, err := encodeMessage(f, r.Params)
+	line, err := encodeRequest(f, x, r.Params)
 	if err != nil {
 		return nil, errors.Mark(errors.Wrapf(err, "encode %s", r.Method), errNotWritten)
 	}
@@ -354,6 +354,17 @@ func (t *stdio) SendNotification(ctx context.Context, n mcp.JSONRPCNotification)
 		return errors.Wrapf(err, "encode %s", n.Method)
 	}
 	return t.send(ctx, line, &exchange{})
+}
+
+// encodeRequest encodes the MCP library's parameters, or the exchange's own.
+func encodeRequest(f *frame, x *exchange, params any) (line []byte, err error) {
+	if x.params == nil {
+		return encodeMessage(f, params)
+	}
+	if f.Params, err = x.parameters(params); err != nil {
+		return nil, err
+	}
+	return f.encode()
 }
 
 // encodeMessage encodes the MCP library's parameters as that library means them:

@@ -91,13 +91,13 @@ func text(t *testing.T, x *exchange) string {
 func TestStdioConnectsListsAndCalls(t *testing.T) {
 	record := mcptest.NewRecord(t)
 	d := mustDial(t, mcptest.Script{Tools: mcptest.Special, Record: record.Path()}.Definition(t))
-	if d.hello.revision != "2025-11-25" || d.hello.stateless || !d.hello.tools || d.hello.instructions != "be kind" {
+	if d.hello.revision != "2025-11-25" || d.hello.stateless || !d.hello.offers[Tools] || d.hello.instructions != "be kind" {
 		t.Errorf("hello %+v", d.hello)
 	}
 	if !strings.Contains(string(d.hello.serverInfo), `"mcptest"`) || !strings.Contains(string(d.hello.capabilities), "listChanged") {
 		t.Errorf("server info %s, capabilities %s", d.hello.serverInfo, d.hello.capabilities)
 	}
-	raw, err := d.listTools(t.Context(), &exchange{})
+	raw, err := d.pages(t.Context(), &sections[Tools][0], &exchange{})
 	if err != nil || len(raw) != len(mcptest.Special) {
 		t.Fatalf("%d tools, %v", len(raw), err)
 	}
@@ -311,7 +311,7 @@ func TestStdioDeafProcess(t *testing.T) {
 	t.Parallel()
 	record := mcptest.NewRecord(t)
 	d := mustDial(t, mcptest.Script{Tools: mcptest.Special, Deaf: true, Stubborn: true, Record: record.Path()}.Definition(t))
-	if _, err := d.listTools(t.Context(), &exchange{}); err != nil {
+	if _, err := d.pages(t.Context(), &sections[Tools][0], &exchange{}); err != nil {
 		t.Fatal(err)
 	}
 	big := `{"x":"` + strings.Repeat("x", 1<<20) + `"}`

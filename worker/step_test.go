@@ -144,9 +144,13 @@ func (s *scenario) input(b *strings.Builder, words []string) {
 		in.What = Dialed{Connected: events.Connected{Protocol: "2025-11-25"}}
 	case "listed":
 		_, same := args["same"]
-		in.What = Listed{Listing: events.Listing{Digest: "d1", Count: 2}, Same: same}
+		count := 2
+		if _, none := args["none"]; none {
+			count = 0
+		}
+		in.What = Listed{Kind: kindIn(args), Listing: events.Listing{Digest: "d1", Count: count}, Same: same}
 	case "changed":
-		in.What = ToolsChanged{}
+		in.What = ListChanged{kindIn(args)}
 	case "pingless":
 		in.What = PingUnknown{}
 	case "hung":
@@ -188,7 +192,18 @@ func (s *scenario) command(want events.Want, args map[string]string) *events.Com
 		c.Epoch = events.Epoch(s.number(e))
 	}
 	c.Restart = events.Seq(s.number(args["restart"]))
+	_, c.Frozen = args["frozen"]
 	return c
+}
+
+// kindIn returns the list that is named, or that of tools.
+func kindIn(args map[string]string) ListKind {
+	for _, k := range others {
+		if _, ok := args[k.String()]; ok {
+			return k
+		}
+	}
+	return Tools
 }
 
 func (s *scenario) number(text string) int {
@@ -228,6 +243,9 @@ func describe(e Effect) string {
 	case Connect:
 		return fmt.Sprintf("connect %d/%d/%d", e.Ref.Epoch, e.Ref.Generation, e.Ref.Attempt)
 	case List:
+		if e.Kind != Tools {
+			return "list " + e.Kind.String()
+		}
 		return "list"
 	case Serve:
 		return "serve"

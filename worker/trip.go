@@ -100,6 +100,7 @@ func (t *trip) RoundTrip(r *http.Request) (*http.Response, error) {
 	for name, value := range t.headers {
 		r.Header.Set(name, value)
 	}
+	traceHeader(ctx, r.Header)
 	resp, err := t.base.RoundTrip(r)
 	if err != nil {
 		if ctx.Err() == nil && t.answered.Load() && undialled(err) {

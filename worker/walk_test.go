@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ type walk struct {
 	appends   []Append // not yet acknowledged
 	live      *Ref     // the attempt that exists
 	closing   bool
-	listing   bool
+	listing   [listKinds]bool
 	timer     int
 	finished  bool
 	disowned  bool
@@ -65,12 +66,15 @@ func (w *walk) effect(t *rapid.T, e Effect) {
 			t.Fatal("connect although it is to be stopped")
 		}
 		w.connected[e.Ref] = true
-		w.live, w.closing, w.listing = &e.Ref, false, false
+		w.live, w.closing, w.listing = &e.Ref, false, [listKinds]bool{}
 	case List:
-		if w.live == nil || w.listing {
-			t.Fatal("a list without a connection, or two at once")
+		if w.live == nil || w.listing[e.Kind] {
+			t.Fatalf("a list of %s without a connection, or two at once", e.Kind)
 		}
-		w.listing = true
+		if e.Kind != Tools && w.state.Stage != Ready {
+			t.Fatalf("a list of %s of an instance that is %s", e.Kind, w.state.Stage)
+		}
+		w.listing[e.Kind] = true
 	case Serve:
 		if w.live == nil || w.closing {
 			t.Fatal("calls served without a connection")
@@ -109,6 +113,16 @@ func (w *walk) ack(t *rapid.T) {
 	w.step(t, Input{Ref: a.Ref, What: Appended{Kind: events.KindOf(a.Body)}})
 }
 
+func someList(t *rapid.T) ListKind {
+	return ListKind(rapid.IntRange(0, listKinds-1).Draw(t, "list"))
+}
+
+func (w *walk) listed(t *rapid.T, k ListKind, same bool) {
+	w.listing[k] = false
+	count := rapid.IntRange(0, 1).Draw(t, "count")
+	w.step(t, Input{Ref: *w.live, What: Listed{Kind: k, Listing: events.Listing{Count: count}, Same: same}})
+}
+
 func (w *walk) end(t *rapid.T, code events.Code) {
 	if w.live == nil {
 		return
@@ -144,14 +158,13 @@ func (w *walk) actions() map[string]func(*rapid.T) {
 			}
 		},
 		"listed": func(t *rapid.T) {
-			if w.live != nil && w.listing {
-				w.listing = false
-				w.step(t, Input{Ref: *w.live, What: Listed{Same: rapid.Bool().Draw(t, "same")}})
+			if k := someList(t); w.live != nil && w.listing[k] {
+				w.listed(t, k, rapid.Bool().Draw(t, "same"))
 			}
 		},
 		"changed": func(t *rapid.T) {
 			if w.live != nil {
-				w.step(t, Input{Ref: *w.live, What: ToolsChanged{}})
+				w.step(t, Input{Ref: *w.live, What: ListChanged{someList(t)}})
 			}
 		},
 		"ended": func(t *rapid.T) {
@@ -204,9 +217,8 @@ func (w *walk) settle(t *rapid.T) {
 			w.ack(t)
 		case w.live != nil && w.closing:
 			w.end(t, events.ConnectionLost)
-		case w.live != nil && w.listing:
-			w.listing = false
-			w.step(t, Input{Ref: *w.live, What: Listed{Same: true}})
+		case w.live != nil && slices.Contains(w.listing[:], true):
+			w.listed(t, ListKind(slices.Index(w.listing[:], true)), true)
 		case w.live != nil && w.state.Stage == Connecting:
 			w.step(t, Input{Ref: *w.live, What: Dialed{}})
 		case w.state.Timer != 0 && w.state.Stage == BackingOff:
@@ -237,6 +249,8 @@ func TestStepWalks(t *testing.T) {
 			t.Fatalf("it was to be stopped and is %s: %+v", stage, w.state)
 		case stage != Ready && stage != Parked:
 			t.Fatalf("it was to run and is %s: %+v", stage, w.state)
+		case stage == Ready && slices.ContainsFunc(w.state.Lists[:], func(l ListState) bool { return l.Relisting || l.Relist }):
+			t.Fatalf("a list is never made: %+v", w.state)
 		}
 	})
 }

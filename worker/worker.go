@@ -19,7 +19,14 @@ const leasePoll = 250 * time.Millisecond
 // and in bounded time, and says that it left. Nothing of it is left when it
 // returns: no goroutine and no process, except one that could not be killed.
 //
-// It returns nil when the context ended. A fault of the log, such as
+// A worker that is to leave (Options.Leave) first says so on its chain (draining).
+// It goes on to serve what it runs, and takes nothing new, until it was commanded
+// to stop all of it: somebody else has it then, or waits for it to be stopped.
+// It gives that up, and stops by itself, when no command is an answer to its
+// draining within a few seconds, because no controller leads, say, or when
+// Limits.Handover has passed.
+//
+// It returns nil when the context ended, or it left. A fault of the log, such as
 // [events.ErrHistoryRegressed], or [ErrSuperseded], is an error: what may follow
 // it is another Run with a new incarnation.
 func Run(ctx context.Context, p Parts, o *Options) error {
@@ -33,16 +40,18 @@ func Run(ctx context.Context, p Parts, o *Options) error {
 	}
 	defer logs.close()
 	w := &crew{
-		host:      &host{parts: p, options: options, logs: logs},
+		host:      &host{parts: p, options: options, logs: logs, meters: newMeters()},
 		instances: make(map[place]*instance), wanted: make(map[place]order),
 		orders: make(chan order), ends: make(chan end),
 	}
-	r := &register{
+	w.register = &register{
 		journal: p.Journal, log: options.Logger.With("worker", string(options.ID)),
 		chain: events.WorkerChain(options.ID), incarnation: options.Incarnation,
 	}
-	if err := r.join(ctx, &options); err != nil {
-		if ctx.Err() != nil && !errors.Is(err, ErrSuperseded) {
+	joining, stop := until(ctx, options.Leave)
+	defer stop()
+	if err := w.register.join(joining, &options); err != nil {
+		if joining.Err() != nil && !errors.Is(err, ErrSuperseded) {
 			return nil
 		}
 		return errors.Wrapf(err, "join as %s", options.ID)
@@ -54,7 +63,7 @@ func Run(ctx context.Context, p Parts, o *Options) error {
 	}
 	words, cancel := context.WithTimeout(context.WithoutCancel(ctx), options.Limits.LastWords)
 	defer cancel()
-	if err := r.leave(words, reason); err != nil {
+	if err := w.register.leave(words, reason); err != nil {
 		options.Logger.Warn("left, but the log did not take it", "worker", string(options.ID), "err", err)
 	}
 	return errors.Wrapf(fault, "worker %s", options.ID)
@@ -82,10 +91,13 @@ type end struct {
 // crew owns the instances of a worker. Its maps belong to run's goroutine.
 type crew struct {
 	host      *host
+	register  *register // belongs to the goroutine of a handover, while there is one
 	instances map[place]*instance
 	// wanted is the last command of each place that has an instance.
 	wanted map[place]order
 	leased bool
+	// handover, if not nil, is under way.
+	handover *handover
 
 	orders chan order
 	ends   chan end
@@ -94,7 +106,7 @@ type crew struct {
 // run gives each instance its commands until the context ends or there is a
 // fault, and returns when all of them have ended.
 func (w *crew) run(ctx context.Context) error {
-	defer w.serveLogs(ctx)()
+	defer w.serveDesks(ctx)()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var all sync.WaitGroup
@@ -107,13 +119,25 @@ func (w *crew) run(ctx context.Context) error {
 	defer poll.Stop()
 
 	var fault error
+	leave := w.host.options.Leave
 	for quit := ctx.Done(); ; {
 		if quit == nil && len(w.instances) == 0 {
 			return fault
 		}
+		if w.handover != nil && len(w.instances) == 0 {
+			stop()
+		}
 		select {
 		case <-quit:
 			quit = nil
+		case <-leave:
+			leave = nil
+			w.handOver(ctx, &all)
+		case id := <-w.handover.said():
+			w.handover.answered(id)
+		case <-w.handover.over():
+			w.handover.giveUp(w.host.options.Logger.With("worker", string(w.host.options.ID)))
+			stop()
 		case err := <-failed:
 			fault = errors.CombineErrors(fault, err)
 			stop()
@@ -132,15 +156,18 @@ func (w *crew) run(ctx context.Context) error {
 	}
 }
 
-// serveLogs answers requests for logs until stop, which the last words of the
-// servers come before. A request that cannot be answered any more holds up stop
-// for the time of last words at most.
-func (w *crew) serveLogs(ctx context.Context) (stop func()) {
+// serveDesks answers requests for logs, and about calls in flight, until stop,
+// which the last words of the servers come before. A request that cannot be
+// answered any more holds up stop for the time of last words at most.
+func (w *crew) serveDesks(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.host.serveLogs(ctx)
+		var desks sync.WaitGroup
+		desks.Go(func() { w.host.serveLogs(ctx) })
+		desks.Go(func() { w.host.serveCalls(ctx) })
+		desks.Wait()
 	}()
 	return func() {
 		cancel()
@@ -180,7 +207,10 @@ func (w *crew) order(ctx context.Context, all *sync.WaitGroup, x order) {
 	}
 	w.wanted[x.place] = x
 	i, ok := w.instances[x.place]
+	w.handover.heard(x.command)
 	switch {
+	case !ok && w.handover.refuses(x.command):
+		delete(w.wanted, x.place)
 	case !ok:
 		w.start(ctx, all, x)
 	case i.epoch == x.command.Epoch:
@@ -204,7 +234,7 @@ func (w *crew) ended(ctx context.Context, all *sync.WaitGroup, x end, more bool)
 	delete(w.instances, x.place)
 	last := w.wanted[x.place]
 	delete(w.wanted, x.place)
-	if more && x.err == nil && !i.refused && last.command != i.state.Command {
+	if more && x.err == nil && !i.refused && last.command != i.state.Command && !w.handover.refuses(last.command) {
 		w.wanted[x.place] = last
 		w.start(ctx, all, last)
 	}

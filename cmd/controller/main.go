@@ -6,7 +6,8 @@
 // Any number of controllers may run, each with an id and a data folder of its
 // own. One leads; when it stops another one does at once, and when it dies,
 // within about 20 s. It declares workers lost whose leases ended; what they ran
-// is given to others.
+// is given to others. Each also serves HTTP: agents at /mcp, and what package
+// controller/web describes.
 //
 // It finds the NATS servers as toolfleet does. Exit status: 0 stopped by a
 // signal, 1 failed, 2 wrong usage, 4 NATS not reached in time.
@@ -32,7 +33,7 @@ func main() {
 }
 
 func newCommand() *cobra.Command {
-	d := &parts.Daemon{Role: "controller"}
+	d := &parts.Daemon{Role: "controller", HTTP: &parts.HTTPOptions{}}
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "Decide what a fleet of MCP servers runs where",
@@ -42,7 +43,9 @@ func newCommand() *cobra.Command {
 			"own. All of them answer; one leads. When it stops another one leads at once, and\n" +
 			"when it dies, within about 20 s; the same folder's next process takes over at\n" +
 			"once. A worker whose lease ended is declared lost, and what it ran is given to\n" +
-			"others.",
+			"others.\n\n" +
+			"It serves HTTP, to who has a token (toolfleet token prints it): agents at /mcp, and\n" +
+			"/v1/servers, workers, tools and events; /openapi.json describes all of it.",
 		Version:       build.Version(),
 		Args:          exit.NoArguments,
 		SilenceErrors: true,
@@ -54,5 +57,6 @@ func newCommand() *cobra.Command {
 	}
 	cmd.SetFlagErrorFunc(exit.FlagError)
 	d.Register(cmd.Flags())
+	d.HTTP.Register(cmd.Flags(), true)
 	return cmd
 }

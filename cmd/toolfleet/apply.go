@@ -26,6 +26,7 @@ func newApply() *cobra.Command {
 		o      changeFlags
 		paths  []string
 		dryRun bool
+		onHere bool
 	)
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE...",
@@ -55,6 +56,11 @@ func newApply() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if onHere {
+				if sources, err = placedHere(r, sources); err != nil {
+					return err
+				}
+			}
 			states := statesOf(r)
 			steps := files.Plan(sources, states)
 			f.sayWhere(cmd)
@@ -72,8 +78,18 @@ func newApply() *cobra.Command {
 	}
 	o.register(cmd)
 	cmd.Flags().StringArrayVarP(&paths, "file", "f", nil, "configuration `file`; may be repeated")
+	cmd.Flags().BoolVar(&onHere, "here", false, "have the worker of this host, and no other, run them")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "say what would be done, and do nothing")
 	return cmd
+}
+
+// placedHere places what the sources declare on this host's worker.
+func placedHere(r *kvview.Reader, sources []files.Servers) ([]files.Servers, error) {
+	worker, err := here(r)
+	if err != nil {
+		return nil, err
+	}
+	return files.PlaceOn(sources, worker)
 }
 
 // notes writes what is to be said about sources, and says whether one has entries

@@ -179,8 +179,15 @@ func (c *changer) granted(ctx context.Context, ask func(context.Context, *client
 	return ask(ctx, &client.RequestOptions{Reason: c.o.reason})
 }
 
-// await waits for what follows a request.
+// await waits for what follows a request about a server.
 func (c *changer) await(ctx context.Context, id events.ServerID, seq events.Seq, limit time.Duration, reached goal.Goal) (string, error) {
+	return c.awaitThat(ctx, seq, limit, func(ctx context.Context) (string, error) {
+		return goal.Await(ctx, c.views, id, reached)
+	})
+}
+
+// awaitThat waits for what follows a request.
+func (c *changer) awaitThat(ctx context.Context, seq events.Seq, limit time.Duration, follows func(context.Context) (string, error)) (string, error) {
 	if c.o.noWait {
 		return "accepted", nil
 	}
@@ -192,7 +199,7 @@ func (c *changer) await(ctx context.Context, id events.ServerID, seq events.Seq,
 	if err := c.views.Wait(ctx, seq); err != nil {
 		return "", errors.Wrap(err, "wait for the views to show it")
 	}
-	return goal.Await(ctx, c.views, id, reached)
+	return follows(ctx)
 }
 
 // slack is what a change takes besides the server's own limits.
@@ -226,6 +233,8 @@ func (c *changer) explain(err error, id events.ServerID) error {
 			err = errors.WithHintf(err, "did you mean %s?", n)
 		}
 		return exit.With(exit.NotFound, err)
+	case errors.Is(err, request.ErrFrozen):
+		return errors.WithHint(err, "toolfleet unfreeze")
 	case errors.Is(err, request.ErrServerDisabled):
 		return errors.WithHintf(err, "toolfleet enable %s", id)
 	case errors.Is(err, request.ErrServerStopped):
@@ -234,5 +243,24 @@ func (c *changer) explain(err error, id events.ServerID) error {
 		return exit.With(exit.Failed, errors.WithHint(err, "nothing was changed; start a controller, or toolfleet up"))
 	default:
 		return err
+	}
+}
+
+// explainHost does the same where a worker is meant.
+func (c *changer) explainHost(err error, id events.WorkerID) error {
+	switch {
+	case errors.Is(err, request.ErrUnknownWorker):
+		var all []string
+		for _, e := range c.views.Workers() {
+			all = append(all, string(e.Value.ID))
+		}
+		for _, n := range near.Names(string(id), all) {
+			err = errors.WithHintf(err, "did you mean %s?", n)
+		}
+		return exit.With(exit.NotFound, err)
+	case errors.Is(err, request.ErrDoesNotFit):
+		return errors.WithHint(err, "toolfleet get workers shows what there is")
+	default:
+		return c.explain(err, "")
 	}
 }

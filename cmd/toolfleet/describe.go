@@ -16,7 +16,10 @@ import (
 )
 
 func newDescribe() *cobra.Command {
-	var flags attach.Flags
+	var (
+		flags attach.Flags
+		past  pastFlag
+	)
 	format := show.NewFormat(show.Text, show.JSON, show.YAML)
 	cmd := &cobra.Command{
 		Use:   "describe SERVER|WORKER",
@@ -28,25 +31,38 @@ func newDescribe() *cobra.Command {
 				return err
 			}
 			defer f.close()
-			r, err := f.views(cmd)
+			// A server's past is that of its own chains; a worker owns what others' tell.
+			r, err := past.views(cmd, f, &kvview.PastOptions{Chains: ofServer(args[0]), Lists: true})
+			if err == nil && past.given() && r.Server(events.ServerID(args[0])) == nil {
+				r, err = f.again(cmd.Context(), r)
+			}
 			if err != nil {
 				return err
 			}
-			return f.describe(cmd, r, format, args[0])
+			upTo := events.Seq(0)
+			if past.given() {
+				upTo = r.AsOf().Seq
+			}
+			return f.describe(cmd, r, format, args[0], upTo)
 		},
 	}
 	flags.Register(cmd.Flags())
 	format.Register(cmd.Flags())
+	past.register(cmd.Flags())
 	return cmd
 }
 
-func (f *fleet) describe(cmd *cobra.Command, r *kvview.Reader, format *show.Format, id string) error {
+func (f *fleet) describe(cmd *cobra.Command, r *kvview.Reader, format *show.Format, id string, upTo events.Seq) error {
 	if e := r.Server(events.ServerID(id)); e != nil && e.Value.Exists() {
-		last, err := f.lastEvents(cmd.Context(), func(c events.Chain) bool { return string(c.Server()) == id })
+		last, err := f.lastEvents(cmd.Context(), upTo, ofServer(id))
 		if err != nil {
 			return err
 		}
 		n, _ := r.Status(e.Value.ID)
+		if upTo == 0 { // else only the server's own chains are known
+			n.Waiting = show.Waiting(r)[n.ID]
+			say(cmd, show.Notes(r)...)
+		}
 		d, err := show.NewDescription(n, &e.Value, namesOfTools(r, e.Value.ID), last)
 		if err != nil {
 			return err
@@ -56,11 +72,11 @@ func (f *fleet) describe(cmd *cobra.Command, r *kvview.Reader, format *show.Form
 	workers := show.ReadWorkers(r)
 	for i := range workers {
 		if w := &workers[i]; string(w.ID) == id {
-			last, err := f.lastEvents(cmd.Context(), func(c events.Chain) bool { return string(c.Worker()) == id })
+			last, err := f.lastEvents(cmd.Context(), upTo, ofWorker(id))
 			if err != nil {
 				return err
 			}
-			return w.Describe(cmd.OutOrStdout(), format, last)
+			return show.DescribeWorker(cmd.OutOrStdout(), format, w, last)
 		}
 	}
 	all := among(r, everyone)
@@ -100,26 +116,49 @@ const (
 	shown    = 10
 )
 
-// lastEvents returns the last few events of certain chains.
-func (f *fleet) lastEvents(ctx context.Context, of func(events.Chain) bool) ([]events.Record, error) {
+// again returns all views of the moment that some were read of.
+func (f *fleet) again(ctx context.Context, r *kvview.Reader) (*kvview.Reader, error) {
 	log, err := f.log(ctx)
 	if err != nil {
 		return nil, err
 	}
-	head, err := log.Head(ctx)
-	if err != nil || head.Seq == 0 {
+	return kvview.Past(ctx, log, r.AsOf().Seq, nil)
+}
+
+// lastEvents returns the last few events of certain chains, up to a position; 0 is
+// the end.
+func (f *fleet) lastEvents(ctx context.Context, upTo events.Seq, chains []string) ([]events.Record, error) {
+	log, err := f.log(ctx)
+	if err != nil {
 		return nil, err
 	}
+	if upTo == 0 {
+		head, err := log.Head(ctx)
+		if err != nil || head.Seq == 0 {
+			return nil, err
+		}
+		upTo = head.Seq
+	}
 	var last []events.Record
-	for r, err := range log.Follow(ctx, max(head.Seq, lookedAt)-lookedAt, &jetlog.FollowOptions{Until: head.Seq}) {
+	o := &jetlog.SelectOptions{After: max(upTo, lookedAt) - lookedAt, Until: upTo}
+	for r, err := range log.Select(ctx, chains, o) {
 		if err != nil {
 			return nil, err
 		}
-		if of(r.Chain) {
-			if last = append(last, r); len(last) > shown {
-				last = last[1:]
-			}
+		if last = append(last, r); len(last) > shown {
+			last = last[1:]
 		}
 	}
 	return last, nil
 }
+
+// ofServer and ofWorker are the patterns of the chains about one thing; none for
+// what is no id.
+func ofServer(id string) []string {
+	if _, err := events.ParseServerID(id); err != nil {
+		return nil
+	}
+	return []string{"server." + id, "instance." + id + ".*"}
+}
+
+func ofWorker(id string) []string { return []string{"worker." + id} }

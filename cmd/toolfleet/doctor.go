@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -43,6 +44,22 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
+// examination is a look at a fleet.
+type examination struct {
+	*fleet
+	flags  *attach.Flags
+	checks []doctor.Check
+
+	streams []doctor.Stream
+	// off is by how much this host's clock is ahead of the server's; known says that
+	// the server told.
+	off   time.Duration
+	known bool
+
+	mu     sync.Mutex // guards what follows
+	denied []string
+}
+
 // examine looks at one thing after the other, as far as each needs the one
 // before.
 func examine(ctx context.Context, flags *attach.Flags) []doctor.Check {
@@ -51,43 +68,50 @@ func examine(ctx context.Context, flags *attach.Flags) []doctor.Check {
 		return []doctor.Check{doctor.Error("NATS", err)}
 	}
 	defer f.close()
+	x := &examination{fleet: f, flags: flags}
+	x.noteDenials()
 	began := time.Now()
 	if err := f.nc.FlushTimeout(lookWithin); err != nil {
 		return []doctor.Check{doctor.Error("NATS", err)}
 	}
-	checks := []doctor.Check{
-		{Name: "NATS", Verdict: doctor.OK, Message: fmt.Sprintf("%s, version %s, answers in %v",
-			f.address(), f.nc.ConnectedServerVersion(), time.Since(began).Round(time.Microsecond))},
-		{Name: "JetStream", Verdict: doctor.OK, Message: fmt.Sprintf("on, and has fleet %s", f.id)},
-	}
+	x.add(doctor.NATS(f.address(), f.nc.ConnectedServerVersion(), time.Since(began)),
+		doctor.Check{Name: "JetStream", Verdict: doctor.OK, Message: fmt.Sprintf("on, and has fleet %s", f.id)})
+	x.broker(ctx)
 	log, err := f.log(ctx)
 	if err != nil {
-		return append(checks, doctor.Streams(nil, err)...)
+		x.add(doctor.Streams(nil, err)...)
+		return x.checks
 	}
-	checks = append(checks, doctor.Streams(log.Deviations(), nil)...)
-	return append(checks, f.examineLog(ctx, log, flags)...)
+	x.add(doctor.Streams(log.Deviations(), nil)...)
+	x.history(ctx, log)
+	x.add(doctor.Permissions(x.streams, x.refused()))
+	return x.checks
 }
 
-func (f *fleet) examineLog(ctx context.Context, log *jetlog.Log, flags *attach.Flags) []doctor.Check {
+func (x *examination) add(checks ...doctor.Check) { x.checks = append(x.checks, checks...) }
+
+// history looks at the log, and at what is folded from it.
+func (x *examination) history(ctx context.Context, log *jetlog.Log) {
 	head, err := log.Head(ctx)
 	if err != nil {
-		return []doctor.Check{doctor.Error("history", err)}
+		x.add(doctor.Error("history", err))
+		return
 	}
-	replicas := 1
-	if s, err := f.js.Stream(ctx, jetlog.StreamName(f.id, "events")); err == nil {
-		replicas = s.CachedInfo().Config.Replicas
-	}
-	record, _ := flags.Local()
-	checks := []doctor.Check{
-		doctor.History(head), doctor.Durability(record.Durability, replicas), doctor.Controllers(f.controllers(ctx)),
-	}
-	r, err := kvview.Open(ctx, f.nc, f.id, nil)
+	record, _ := x.flags.Local()
+	answered := x.controllers(ctx)
+	x.add(doctor.History(head), doctor.Durability(record.Durability, x.sync(ctx), x.replicas()), doctor.Controllers(answered))
+	r, err := kvview.Open(ctx, x.nc, x.id, nil)
 	if err != nil {
-		return append(checks, doctor.Error("views", err))
+		x.add(doctor.Error("views", err))
+		return
 	}
-	checks = append(checks, doctor.Views(r.AsOf(), head.Seq, time.Now()))
-	checks = append(checks, doctor.Workers(show.ReadWorkers(r))...)
-	return append(checks, doctor.Servers(show.ReadServers(r)))
+	x.add(doctor.Views(r.AsOf(), head.Seq, time.Now()))
+	x.add(doctor.Workers(show.ReadWorkers(r))...)
+	x.leases(ctx, r, answered)
+	x.identities(ctx, log, r)
+	x.clocks(ctx, r)
+	x.lists(ctx, log, head.Seq, r)
+	x.add(doctor.Servers(show.ReadServers(r)))
 }
 
 // answersWithin is how long the answers of controllers are waited for.

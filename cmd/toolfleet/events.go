@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/toolfleet/toolfleet/cmd/internal/near"
 	"github.com/toolfleet/toolfleet/cmd/internal/position"
 	"github.com/toolfleet/toolfleet/cmd/internal/show"
+	"github.com/toolfleet/toolfleet/cmd/internal/sieve"
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/jetlog"
 	"github.com/toolfleet/toolfleet/projections/kvview"
@@ -24,11 +27,10 @@ import (
 type history struct {
 	flags  attach.Flags
 	format *show.Format
+	sieve  sieve.Sieve
 	since  string
+	until  string
 	follow bool
-	ids    []string
-	// unseen are those of the ids of which no event was read.
-	unseen map[string]bool
 }
 
 func newEvents() *cobra.Command {
@@ -37,16 +39,25 @@ func newEvents() *cobra.Command {
 		Use:   "events [ID...]",
 		Short: "Show the fleet's history",
 		Long: "Shows the fleet's history, or that of some servers and workers, from its beginning\n" +
-			"or from --since.\n\n" +
+			"or from --since. Filters are combined: an event has to fit each; of one that is\n" +
+			"given several times, any.\n\n" +
 			"With -o json each event is one line: seq, time, kind, chain, worker, epoch,\n" +
 			"attempt, actor, reason, cause, correlation, id, body.",
-		Example: "  toolfleet events github --since 15m\n  toolfleet events -o json -f",
+		Example: "  toolfleet events github --since 15m\n  toolfleet events -o json -f\n" +
+			"  toolfleet events --kind failed,parked --worker host-a --since 2d --until 1d",
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			h.ids, h.unseen = ids, make(map[string]bool)
-			for _, id := range ids {
-				h.unseen[id] = true
+			if err := h.sieve.Begin(ids); err != nil {
+				return err
 			}
-			from, err := position.Parse(h.since, time.Now())
+			if h.follow && h.until != "" {
+				return exit.Usagef("--until and --follow do not go together: what is to come has no end")
+			}
+			now := time.Now()
+			from, err := position.Parse(h.since, now)
+			if err != nil {
+				return err
+			}
+			to, err := position.Parse(cmp.Or(h.until, "0s"), now)
 			if err != nil {
 				return err
 			}
@@ -55,18 +66,20 @@ func newEvents() *cobra.Command {
 				return err
 			}
 			defer f.close()
-			return h.run(cmd, f, from)
+			return h.run(cmd, f, from, to)
 		},
 	}
 	h.flags.Register(cmd.Flags())
 	h.format.Register(cmd.Flags())
+	h.sieve.Register(cmd.Flags())
 	cmd.Flags().BoolVarP(&h.follow, "follow", "f", false, "go on with events as they happen")
 	cmd.Flags().BoolVarP(&h.follow, "watch", "w", false, "the same as --follow")
 	cmd.Flags().StringVar(&h.since, "since", "0", "`position` to begin at: "+position.Form)
+	cmd.Flags().StringVar(&h.until, "until", "", "`position` of the last event wanted")
 	return cmd
 }
 
-func (h *history) run(cmd *cobra.Command, f *fleet, from position.Position) error {
+func (h *history) run(cmd *cobra.Command, f *fleet, from, to position.Position) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	log, err := f.log(ctx)
@@ -81,48 +94,72 @@ func (h *history) run(cmd *cobra.Command, f *fleet, from position.Position) erro
 	if err != nil {
 		return err
 	}
-	o := &jetlog.FollowOptions{}
+	last := head.Seq
+	if h.until != "" {
+		if last, err = f.last(ctx, head.Seq, to); err != nil {
+			return err
+		}
+	}
 	if h.follow {
 		f.sayWhenLost(cmd)
-		for _, id := range f.unknownOf(ctx, h.ids) {
+		for _, id := range f.unknownOf(ctx, h.sieve.IDs) {
 			say(cmd, fmt.Sprintf("the fleet has no server or worker %q yet: waiting for it", id))
 		}
-	} else {
-		if head.Seq < first {
-			return h.found(ctx, f)
-		}
-		o.Until = head.Seq
 	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	for r, err := range log.Follow(ctx, min(first-1, head.Seq), o) { // what is to come may be what is wanted
-		if err == nil && r.Seq >= first && h.wants(r.Chain) {
+	err = h.print(out, h.stored(ctx, log, first, last), first)
+	if err == nil && h.follow && cmd.Context().Err() == nil {
+		if err = out.Flush(); err == nil {
+			err = h.print(out, log.Follow(ctx, head.Seq, nil), first)
+		}
+	}
+	if cmd.Context().Err() != nil {
+		err = nil // that is how it ends
+	}
+	return errors.CombineErrors(errors.CombineErrors(err, out.Flush()), h.found(ctx, f))
+}
+
+// stored returns the events from first to last, or those of them that can be
+// wanted.
+func (h *history) stored(ctx context.Context, log *jetlog.Log, first, last events.Seq) iter.Seq2[events.Record, error] {
+	after := max(first, 1) - 1
+	if len(h.sieve.Causes) > 0 {
+		after = 0 // what was led to later goes back to them
+	}
+	if chains := h.sieve.Chains(); len(chains) > 0 {
+		return log.Select(ctx, chains, &jetlog.SelectOptions{After: after, Until: last})
+	}
+	if after >= last {
+		return func(func(events.Record, error) bool) {}
+	}
+	return log.Follow(ctx, after, &jetlog.FollowOptions{Until: last})
+}
+
+// print writes the wanted ones of some events, each at once when more are to come.
+func (h *history) print(out *bufio.Writer, some iter.Seq2[events.Record, error], first events.Seq) error {
+	for r, err := range some {
+		if err == nil && h.sieve.Wants(&r) && r.Seq >= first {
 			err = show.Event(out, h.format, &r)
 		}
 		if err == nil && h.follow {
 			err = out.Flush()
 		}
 		if err != nil {
-			if cmd.Context().Err() != nil {
-				err = nil // that is how it ends
-			}
-			return errors.CombineErrors(err, out.Flush())
+			return err
 		}
 	}
-	return errors.CombineErrors(out.Flush(), h.found(ctx, f))
+	return nil
 }
 
 // found returns an error for the first id that the history has no event of. Where
-// only the end of it was read, the views tell what there was before.
+// only a part of it was read, the views tell what there was besides.
 func (h *history) found(ctx context.Context, f *fleet) error {
 	if h.follow {
 		return nil
 	}
-	for _, id := range h.ids {
-		if !h.unseen[id] {
-			continue
-		}
+	for _, id := range h.sieve.Unseen() {
 		known, err := f.known(ctx)
-		if h.since != "0" && (err != nil || slices.Contains(known, id)) {
+		if (h.since != "0" || h.until != "") && (err != nil || slices.Contains(known, id)) {
 			continue
 		}
 		err = errors.Newf("the history has no event of %s", id)
@@ -132,18 +169,6 @@ func (h *history) found(ctx context.Context, f *fleet) error {
 		return exit.With(exit.NotFound, err)
 	}
 	return nil
-}
-
-// wants says whether a chain is one of those that are shown: that of a server and
-// of its instances, or that of a worker.
-func (h *history) wants(c events.Chain) bool {
-	for _, id := range h.ids {
-		if string(c.Server()) == id || string(c.Worker()) == id {
-			h.unseen[id] = false
-			return true
-		}
-	}
-	return len(h.ids) == 0
 }
 
 // known returns the ids of the servers and workers that the fleet has, or had.
@@ -174,20 +199,19 @@ func (f *fleet) unknownOf(ctx context.Context, ids []string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(known, id) })
 }
 
-// first returns the sequence that a position is.
+// first returns the first sequence at a position or later.
 func (f *fleet) first(ctx context.Context, last events.Seq, p position.Position) (events.Seq, error) {
 	if p.Time.IsZero() {
 		return max(p.Seq, 1), nil
 	}
-	stream, err := f.js.Stream(ctx, jetlog.StreamName(f.id, "events"))
-	if err != nil {
-		return 0, errors.Wrap(err, "find the first event since then")
+	return position.First(last, p.Time, f.at(ctx))
+}
+
+// last returns the last sequence at a position or earlier; 0 if there is none.
+func (f *fleet) last(ctx context.Context, last events.Seq, p position.Position) (events.Seq, error) {
+	if p.Time.IsZero() {
+		return min(p.Seq, last), nil
 	}
-	return position.First(last, p.Time, func(s events.Seq) (time.Time, error) {
-		m, err := stream.GetMsg(ctx, uint64(s))
-		if err != nil {
-			return time.Time{}, errors.Wrapf(err, "find the first event since then: read %d", s)
-		}
-		return m.Time, nil
-	})
+	next, err := position.First(last, p.Time.Add(1), f.at(ctx))
+	return max(next, 1) - 1, err
 }

@@ -11,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/toolfleet/toolfleet/cmd/internal/attach"
+	"github.com/toolfleet/toolfleet/cmd/internal/build"
 	"github.com/toolfleet/toolfleet/cmd/internal/exit"
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/jetlog"
+	"github.com/toolfleet/toolfleet/otel"
 	"github.com/toolfleet/toolfleet/projections/kvview"
 )
 
@@ -22,6 +24,8 @@ type fleet struct {
 	nc *nats.Conn
 	js jetstream.JetStream
 	id events.FleetID
+	// flush sends what is left of the command's telemetry.
+	flush func()
 }
 
 // attachTo connects to the fleet that the flags name, which must exist. The
@@ -36,9 +40,12 @@ func attachTo(ctx context.Context, flags *attach.Flags) (*fleet, error) {
 		return nil, err
 	}
 	js, err := jetstream.New(nc)
-	f := &fleet{nc, js, id}
+	f := &fleet{nc: nc, js: js, id: id}
 	if err == nil {
 		err = f.exists(ctx)
+	}
+	if err == nil {
+		err = f.trace(ctx)
 	}
 	if err != nil {
 		nc.Close()
@@ -47,7 +54,19 @@ func attachTo(ctx context.Context, flags *attach.Flags) (*fleet, error) {
 	return f, nil
 }
 
-func (f *fleet) close() { f.nc.Close() }
+// trace starts the command's telemetry, if it is asked for.
+func (f *fleet) trace(ctx context.Context) error {
+	t, err := otel.Start(ctx, &otel.Options{Service: "toolfleet", Version: build.Version(), Brief: true})
+	f.flush = func() {
+		_ = t.Shutdown(context.WithoutCancel(ctx)) // what is lost is no fault of the command's
+	}
+	return err
+}
+
+func (f *fleet) close() {
+	f.nc.Close()
+	f.flush()
+}
 
 // lookWithin bounds a question to NATS that people wait for.
 const lookWithin = 10 * time.Second

@@ -32,6 +32,7 @@ func newGet() *cobra.Command {
 func newGetList[T any](kind, short string, view *show.View[T], read func(*kvview.Reader) []T) *cobra.Command {
 	var (
 		flags attach.Flags
+		past  pastFlag
 		watch bool
 	)
 	format := show.NewFormat()
@@ -42,14 +43,20 @@ func newGetList[T any](kind, short string, view *show.View[T], read func(*kvview
 		Long: short + ": all of them, or some by their ids.\n" +
 			"With -o json one that is asked for is an object, and more are an array.",
 		RunE: func(cmd *cobra.Command, ids []string) error {
+			if err := past.refuseWatch(watch); err != nil {
+				return err
+			}
 			f, err := attachTo(cmd.Context(), &flags)
 			if err != nil {
 				return err
 			}
 			defer f.close()
-			r, err := f.views(cmd)
+			r, err := past.views(cmd, f, nil)
 			if err != nil {
 				return err
+			}
+			if !format.Data() {
+				say(cmd, show.Notes(r)...)
 			}
 			list, err := choose(view, kind, read(r), ids)
 			switch {
@@ -66,6 +73,7 @@ func newGetList[T any](kind, short string, view *show.View[T], read func(*kvview
 	}
 	flags.Register(cmd.Flags())
 	format.Register(cmd.Flags())
+	past.register(cmd.Flags())
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with what changes")
 	return cmd
 }

@@ -2,10 +2,13 @@ package main_test
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/toolfleet/toolfleet/cmd/internal/parts"
 )
 
 // block is a fenced block of a page.
@@ -32,29 +35,32 @@ func blocks(page, section string) []block {
 	return all
 }
 
-// readme does what the README's first ten minutes say, as it is written there:
-// blocks of sh are run line by line, and one that names a file is put into it.
-func readme(ts *testscript.TestScript, _ bool, _ []string) {
+// readme does what a section of the README says, as it is written there: blocks
+// that name a file are put into it, and then those of sh are run as one script,
+// which a command that fails ends. Only the port of HTTP is another one.
+func readme(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: readme SECTION COMMANDS")
+	}
 	page, err := os.ReadFile(ts.Getenv("README"))
 	ts.Check(err)
-	commands := 0
-	for _, b := range blocks(string(page), "First ten minutes") {
+	least, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var script strings.Builder
+	for _, b := range blocks(string(page), args[0]) {
 		kind, name, _ := strings.Cut(b.info, " ")
 		switch {
 		case name != "":
 			ts.Check(os.WriteFile(ts.MkAbs(name), []byte(b.text), 0o600))
 		case kind == "sh":
-			for line := range strings.Lines(b.text) {
-				commands++
-				if err := ts.Exec("sh", "-c", line); err != nil {
-					ts.Fatalf("%s%v", line, err)
-				}
-			}
+			script.WriteString(b.text)
 		}
 	}
-	if commands < 10 {
-		ts.Fatalf("only %d commands are in the README's first ten minutes", commands)
+	text := strings.ReplaceAll(script.String(), parts.DefaultHTTP, ts.Getenv("TOOLFLEET_HTTP"))
+	if n := strings.Count(text, "\n"); n < least {
+		ts.Fatalf("only %d commands are in the README's %s", n, args[0])
 	}
+	ts.Check(ts.Exec("sh", "-e", "-x", "-c", text))
 }
 
 // What a newcomer has to do before anything works are two commands.

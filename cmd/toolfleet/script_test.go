@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 			state := filepath.Join(e.WorkDir, "state")
 			e.Setenv("PATH", bin+string(os.PathListSeparator)+e.Getenv("PATH"))
 			e.Setenv("STATE", state)
+			e.Setenv("TOOLFLEET_HTTP", "off") // they run side by side
 			e.Setenv("README", page)
 			e.Setenv("XDG_STATE_HOME", state)
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, "config"))
@@ -64,6 +65,16 @@ func TestScripts(t *testing.T) {
 			"attach":     attach,
 			"plain-nats": plainNATS,
 			"readme":     readme,
+			"served":     served,
+			"free-port":  freePort,
+			"request":    request,
+			"mark":       mark,
+			"cause":      cause,
+			"told":       told,
+			"purge":      purge,
+			"spoil":      spoil,
+			"unpack":     unpack,
+			"inflight":   inflight,
 		},
 	})
 }

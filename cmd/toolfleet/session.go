@@ -26,6 +26,14 @@ func (o *sessionFlags) register(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.startupWait, "startup-wait", 10*time.Second, "how long to wait for servers whose tools are not known yet")
 }
 
+// listWait is how long a gateway's first lists wait.
+func (o *sessionFlags) listWait() time.Duration {
+	if o.startupWait == 0 {
+		return -1 // not at all
+	}
+	return o.startupWait
+}
+
 // open opens a session, for certain tools or for all. The caller closes it.
 func (o *sessionFlags) open(ctx context.Context, tools ...string) (s *session.Session, closeSession func(), err error) {
 	f, err := attachTo(ctx, &o.Flags)

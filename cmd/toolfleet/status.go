@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/toolfleet/toolfleet/cmd/internal/attach"
@@ -15,6 +13,7 @@ import (
 func newStatus() *cobra.Command {
 	var (
 		flags attach.Flags
+		past  pastFlag
 		watch bool
 	)
 	format := show.NewFormat(show.Table, show.Wide, show.JSON, show.YAML)
@@ -24,6 +23,9 @@ func newStatus() *cobra.Command {
 		Long:  "Shows on one screen how the fleet is. The exit status is 1 if a server that should run\nis not ready.",
 		Args:  exit.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := past.refuseWatch(watch); err != nil {
+				return err
+			}
 			f, err := attachTo(cmd.Context(), &flags)
 			if err != nil {
 				return err
@@ -36,11 +38,11 @@ func newStatus() *cobra.Command {
 				}
 				return watchViews(cmd, f, r, show.Servers.Changes(format), func() []projections.Status { return show.ReadServers(r) })
 			}
-			r, err := kvview.Open(cmd.Context(), f.nc, f.id, nil)
+			r, err := statusViews(cmd, f, &past)
 			if err != nil {
 				return err
 			}
-			s := show.ReadStatus(r, f.id, f.address(), time.Now())
+			s := show.ReadStatus(r, f.id, f.address(), past.now(r))
 			if err := s.Write(cmd.OutOrStdout(), format); err != nil {
 				return err
 			}
@@ -52,6 +54,16 @@ func newStatus() *cobra.Command {
 	}
 	flags.Register(cmd.Flags())
 	format.Register(cmd.Flags())
+	past.register(cmd.Flags())
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with what changes")
 	return cmd
+}
+
+// statusViews returns the views that the status is of. It tells by itself how far
+// they are.
+func statusViews(cmd *cobra.Command, f *fleet, past *pastFlag) (*kvview.Reader, error) {
+	if past.given() {
+		return past.views(cmd, f, nil)
+	}
+	return kvview.Open(cmd.Context(), f.nc, f.id, nil)
 }

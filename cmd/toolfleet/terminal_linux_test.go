@@ -43,7 +43,7 @@ func onTerminal(t *testing.T, until string, env ...string) string {
 	screen, tty := terminal(t)
 	dir := t.TempDir()
 	cmd := exec.Command(filepath.Join(bin, "toolfleet"), "up", "--example")
-	cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+dir, "TERM=xterm"), env...)
+	cmd.Env = append(append(os.Environ(), "XDG_STATE_HOME="+dir, "TERM=xterm", "TOOLFLEET_HTTP=off"), env...)
 	cmd.Stdout, cmd.Stderr = tty, tty
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,9 @@ func newUp() *cobra.Command {
 		Long: "Runs NATS with JetStream, a controller and a worker in this process, declares the\n" +
 			"servers of configuration files (the mcpServers shape) and shows what becomes of\n" +
 			"them. What the fleet knows is kept in --data and continued by the next start.\n" +
-			"Ctrl-C stops everything, servers first; with -d, toolfleet down does.",
+			"Ctrl-C stops everything, servers first; with -d, toolfleet down does.\n\n" +
+			"It serves HTTP, to who has a token (toolfleet token prints it): agents at /mcp, and\n" +
+			"/v1/servers, workers, tools and events; /openapi.json describes all of it.",
 		Example: "  toolfleet up --example\n  toolfleet up -f ~/.config/mcp.json -d",
 		Args:    exit.NoArguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return u.run(cmd) },
@@ -50,6 +52,7 @@ func newUp() *cobra.Command {
 	flags.StringVar(&u.NATS.Listen, "listen", "", "`host:port` for NATS (default: a free port on 127.0.0.1)")
 	flags.TextVar(&u.NATS.Durability, "durability", &u.NATS.Durability,
 		"when acknowledged events are on disk, `interval|always`: 200 ms later, or at once (slower)")
+	u.HTTP.Register(flags, true)
 	return cmd
 }
 
@@ -127,6 +130,9 @@ func (u *up) detach(cmd *cobra.Command) error {
 	out := show.Terminal(cmd.OutOrStdout())
 	fmt.Fprintf(out, "fleet %s is up on %s, as process %d\n", u.Fleet, strings.Join(r.Addresses, ", "), r.PID)
 	fmt.Fprintf(out, "other clients present the token in %s\n", r.TokenFile)
+	if r.HTTP != "" {
+		fmt.Fprintf(out, "HTTP is on %s, agents at /mcp, with the token that toolfleet token%s prints\n", r.HTTP, u.flags.Flag())
+	}
 	fmt.Fprintf(out, "see what it does: toolfleet status%s\n", u.flags.Flag())
 	fmt.Fprintf(out, "stop it: toolfleet down%s\n", u.flags.Flag())
 	return nil

@@ -19,6 +19,7 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
@@ -110,48 +111,79 @@ func (c *Client) Declare(ctx context.Context, id events.ServerID, d *events.Defi
 	if err != nil {
 		return request.Answer{}, err
 	}
-	return c.ask(ctx, request.Declare, id, d, o)
+	return c.ask(ctx, &request.Request{Verb: request.Declare, Server: string(id), Definition: d}, o)
 }
 
 // Withdraw asks for the fleet to have the server no more.
 func (c *Client) Withdraw(ctx context.Context, id events.ServerID, o *RequestOptions) (request.Answer, error) {
-	return c.ask(ctx, request.Withdraw, id, nil, o)
+	return c.ask(ctx, &request.Request{Verb: request.Withdraw, Server: string(id)}, o)
 }
 
 // Enable allows the server to run.
 func (c *Client) Enable(ctx context.Context, id events.ServerID, o *RequestOptions) (request.Answer, error) {
-	return c.ask(ctx, request.Enable, id, nil, o)
+	return c.ask(ctx, &request.Request{Verb: request.Enable, Server: string(id)}, o)
 }
 
 // Disable forbids the server to run.
 func (c *Client) Disable(ctx context.Context, id events.ServerID, o *RequestOptions) (request.Answer, error) {
-	return c.ask(ctx, request.Disable, id, nil, o)
+	return c.ask(ctx, &request.Request{Verb: request.Disable, Server: string(id)}, o)
 }
 
 // Start asks for an enabled server to run.
 func (c *Client) Start(ctx context.Context, id events.ServerID, o *RequestOptions) (request.Answer, error) {
-	return c.ask(ctx, request.Start, id, nil, o)
+	return c.ask(ctx, &request.Request{Verb: request.Start, Server: string(id)}, o)
 }
 
 // Stop asks for the server not to run.
 func (c *Client) Stop(ctx context.Context, id events.ServerID, o *RequestOptions) (request.Answer, error) {
-	return c.ask(ctx, request.Stop, id, nil, o)
+	return c.ask(ctx, &request.Request{Verb: request.Stop, Server: string(id)}, o)
 }
 
 // Restart asks every instance of a running server to reconnect once.
 func (c *Client) Restart(ctx context.Context, id events.ServerID, o *RequestOptions) (request.Answer, error) {
-	return c.ask(ctx, request.Restart, id, nil, o)
+	return c.ask(ctx, &request.Request{Verb: request.Restart, Server: string(id)}, o)
 }
 
-func (c *Client) ask(ctx context.Context, v request.Verb, id events.ServerID, d *events.Definition, o *RequestOptions) (request.Answer, error) {
-	q := request.Request{Verb: v, Server: string(id), Definition: d, Actor: c.o.Actor}
+// Move asks for an instance of a running server to run on a certain worker.
+func (c *Client) Move(ctx context.Context, id events.ServerID, to events.WorkerID, o *RequestOptions) (request.Answer, error) {
+	return c.ask(ctx, &request.Request{Verb: request.Move, Server: string(id), Worker: string(to)}, o)
+}
+
+// Cordon asks for nothing new to be placed on a worker.
+func (c *Client) Cordon(ctx context.Context, id events.WorkerID, o *RequestOptions) (request.Answer, error) {
+	return c.ask(ctx, &request.Request{Verb: request.Cordon, Worker: string(id)}, o)
+}
+
+// Drain asks for that, and for what runs on the worker to move elsewhere.
+func (c *Client) Drain(ctx context.Context, id events.WorkerID, o *RequestOptions) (request.Answer, error) {
+	return c.ask(ctx, &request.Request{Verb: request.Drain, Worker: string(id)}, o)
+}
+
+// Uncordon ends what Cordon and Drain asked for.
+func (c *Client) Uncordon(ctx context.Context, id events.WorkerID, o *RequestOptions) (request.Answer, error) {
+	return c.ask(ctx, &request.Request{Verb: request.Uncordon, Worker: string(id)}, o)
+}
+
+// Freeze asks for nothing to be started, restarted, moved or updated.
+func (c *Client) Freeze(ctx context.Context, o *RequestOptions) (request.Answer, error) {
+	return c.ask(ctx, &request.Request{Verb: request.Freeze}, o)
+}
+
+// Unfreeze ends a freeze.
+func (c *Client) Unfreeze(ctx context.Context, o *RequestOptions) (request.Answer, error) {
+	return c.ask(ctx, &request.Request{Verb: request.Unfreeze}, o)
+}
+
+// ask fills in who asks, and as what.
+func (c *Client) ask(ctx context.Context, q *request.Request, o *RequestOptions) (request.Answer, error) {
+	q.Actor = c.o.Actor
 	if o != nil {
 		q.ID, q.Reason = o.ID, o.Reason
 	}
 	if q.ID == "" {
-		q.ID = newRequestID()
+		q.ID = events.RequestID(uuid.Must(uuid.NewV7()).String())
 	}
-	return c.Do(ctx, &q)
+	return c.Do(ctx, q)
 }
 
 // Do makes a request as it is, with no secret moved, and repeats it until it is
@@ -167,7 +199,7 @@ func (c *Client) Do(ctx context.Context, q *request.Request) (request.Answer, er
 	}
 	data, err := json.Marshal(q)
 	if err != nil {
-		return request.Answer{}, errors.Wrapf(err, "%s %q", q.Verb, q.Server)
+		return request.Answer{}, errors.Wrap(err, q.About())
 	}
 	var t tries
 	for {
@@ -177,10 +209,10 @@ func (c *Client) Do(ctx context.Context, q *request.Request) (request.Answer, er
 			a, err = decode(m)
 		}
 		if !t.again(err) {
-			return a, errors.Wrapf(err, "%s %q", q.Verb, q.Server)
+			return a, errors.Wrap(err, q.About())
 		}
 		if pause(ctx, t.wait()) != nil {
-			return request.Answer{}, errors.Wrapf(t.end(ctx), "%s %q (request %s)", q.Verb, q.Server, q.ID)
+			return request.Answer{}, errors.Wrapf(t.end(ctx), "%s (request %s)", q.About(), q.ID)
 		}
 	}
 }

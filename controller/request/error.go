@@ -15,6 +15,12 @@ type Code string
 const (
 	// UnknownServer: the fleet has no server of that id.
 	UnknownServer Code = "unknown_server"
+	// UnknownWorker: no worker of that id ever joined the fleet.
+	UnknownWorker Code = "unknown_worker"
+	// DoesNotFit: the server may not run on that worker, or there is no room.
+	DoesNotFit Code = "does_not_fit"
+	// Frozen: the fleet has to be unfrozen first.
+	Frozen Code = "frozen"
 	// ServerDisabled: the server has to be enabled first.
 	ServerDisabled Code = "server_disabled"
 	// ServerStopped: the server has to be started first.
@@ -37,6 +43,9 @@ const (
 // The errors of requests, for errors.Is. What is returned is an [*Error].
 var (
 	ErrUnknownServer     = errors.New("the fleet has no such server")
+	ErrUnknownWorker     = errors.New("the fleet has no such worker")
+	ErrDoesNotFit        = errors.New("the server does not fit there")
+	ErrFrozen            = errors.New("the fleet is frozen")
 	ErrServerDisabled    = errors.New("the server is disabled")
 	ErrServerStopped     = errors.New("the server is stopped")
 	ErrInvalidDefinition = errors.New("the definition cannot be accepted")
@@ -49,6 +58,9 @@ var (
 
 var sentinels = map[Code]error{
 	UnknownServer:     ErrUnknownServer,
+	UnknownWorker:     ErrUnknownWorker,
+	DoesNotFit:        ErrDoesNotFit,
+	Frozen:            ErrFrozen,
 	ServerDisabled:    ErrServerDisabled,
 	ServerStopped:     ErrServerStopped,
 	InvalidDefinition: ErrInvalidDefinition,

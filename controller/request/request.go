@@ -5,11 +5,17 @@
 //
 //	{"server": "github", "request": "0197…", "definition": {…}, "actor": "…", "reason": "…"}
 //
+// A request is about a server, about a worker ("worker" in its place) or about
+// the whole fleet (neither); [Move] names both a server and a worker.
+//
 // "request" is chosen by the caller. It makes a request safe to repeat: however
 // often, and to whichever controller, it is sent with the same body, it causes
 // one event, and every answer names that one. A repeat with another body is
-// refused. A controller remembers the last 64 requests of a server that caused
-// an event.
+// refused. A controller remembers the last 64 requests of a server, of a worker and
+// of the fleet itself that caused an event.
+//
+// While the fleet is frozen, what would change what runs is refused ([Frozen]);
+// [Stop] and [Disable] are not, nor is what changes nothing, nor cordons.
 //
 // An answer is {"seq": 17, …}: the sequence of the event that the request
 // caused, for which every view can be waited on. An error is an answer with the
@@ -18,6 +24,7 @@
 package request
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -28,7 +35,7 @@ import (
 // Verb is what a request asks for.
 type Verb string
 
-// The verbs. All but Declare are about a server that the fleet has.
+// The verbs about a server. All but Declare are about one that the fleet has.
 const (
 	// Declare asks for the fleet to have the server with that definition, in the
 	// place of the one it may have.
@@ -45,10 +52,60 @@ const (
 	Stop Verb = "stop"
 	// Restart asks every instance of a running server to reconnect once.
 	Restart Verb = "restart"
+	// Move asks for an instance of a running server to run on a certain worker. It
+	// is granted only where it fits there now, and holds for the next assignment of
+	// the server: afterwards nothing keeps it there.
+	Move Verb = "move"
+)
+
+// The verbs about a worker's host, which the fleet knows. What they ask for
+// outlasts a restart of the worker.
+const (
+	// Cordon asks for nothing new to be placed there.
+	Cordon Verb = "cordon"
+	// Drain asks for that, and for what runs there to move elsewhere.
+	Drain Verb = "drain"
+	// Uncordon ends both.
+	Uncordon Verb = "uncordon"
+)
+
+// The verbs about the fleet.
+const (
+	// Freeze asks for nothing to be started, restarted, moved or updated.
+	Freeze Verb = "freeze"
+	// Unfreeze ends that.
+	Unfreeze Verb = "unfreeze"
 )
 
 // Verbs returns all verbs.
-func Verbs() []Verb { return []Verb{Declare, Withdraw, Enable, Disable, Start, Stop, Restart} }
+func Verbs() []Verb {
+	return []Verb{
+		Declare, Withdraw, Enable, Disable, Start, Stop, Restart, Move,
+		Cordon, Drain, Uncordon, Freeze, Unfreeze,
+	}
+}
+
+// Object is what requests of a verb are about.
+type Object int
+
+// The objects of requests.
+const (
+	Server Object = iota
+	Worker
+	Fleet
+)
+
+// Object returns what requests of the verb are about.
+func (v Verb) Object() Object {
+	switch v {
+	case Cordon, Drain, Uncordon:
+		return Worker
+	case Freeze, Unfreeze:
+		return Fleet
+	default:
+		return Server
+	}
+}
 
 // Prefix is what the subjects of a fleet's requests begin with, without the dot
 // before the verb.
@@ -61,8 +118,10 @@ func Subject(f events.FleetID, v Verb) string { return Prefix(f) + "." + string(
 type Request struct {
 	// Verb is part of the subject.
 	Verb Verb `json:"-"`
-	// Server is the id as it was given; it may turn out to be none.
-	Server string `json:"server"`
+	// Server and Worker are the ids as they were given; they may turn out to be
+	// none. Which of them there is, the verb says.
+	Server string `json:"server,omitzero"`
+	Worker string `json:"worker,omitzero"`
 	// Definition, for Declare: unresolved, and without literal secrets.
 	Definition *events.Definition `json:"definition,omitzero"`
 	// ID is chosen by the caller, 1 to 128 bytes.
@@ -72,10 +131,25 @@ type Request struct {
 	Reason string `json:"reason,omitzero"`
 }
 
+// About is the request in words, such as stop "github".
+func (q *Request) About() string {
+	about := string(q.Verb)
+	switch {
+	case q.Verb == Move:
+		return fmt.Sprintf("%s %q to %q", about, q.Server, q.Worker)
+	case q.Verb.Object() == Worker:
+		return fmt.Sprintf("%s %q", about, q.Worker)
+	case q.Verb.Object() == Fleet:
+		return about + " the fleet"
+	default:
+		return fmt.Sprintf("%s %q", about, q.Server)
+	}
+}
+
 // Bounds of a request's texts, in bytes: they become headers of an event.
 const (
 	maxID     = 128
-	maxServer = 4 << 10
+	maxName   = 4 << 10
 	maxActor  = 256
 	maxReason = 1 << 10
 )
@@ -89,7 +163,8 @@ func (q *Request) Check() error {
 		least, max int
 	}{
 		{"request", string(q.ID), 1, maxID},
-		{"server", q.Server, 0, maxServer},
+		{"server", q.Server, 0, maxName},
+		{"worker", q.Worker, 0, maxName},
 		{"actor", q.Actor, 0, maxActor},
 		{"reason", q.Reason, 0, maxReason},
 	} {
@@ -107,6 +182,12 @@ func (q *Request) Check() error {
 	}
 	if !slices.Contains(Verbs(), q.Verb) {
 		return Errorf(InvalidRequest, "%q is no verb", strings.ToValidUTF8(string(q.Verb), "?"))
+	}
+	if q.Server != "" && q.Verb.Object() != Server {
+		return Errorf(InvalidRequest, "%s is not about a server", q.Verb)
+	}
+	if q.Worker != "" && q.Verb.Object() != Worker && q.Verb != Move {
+		return Errorf(InvalidRequest, "%s is not about a worker", q.Verb)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package callwire says what a tool call looks like on the bus: the request, the
-// frames that answer it and the controls that go along with it.
+// Package callwire says what a call of a server looks like on the bus: the
+// request, the frames that answer it and the controls that go along with it.
 //
 // It is pure: it makes and reads messages and knows no connection. Nothing here
 // is stored, and nothing is sent twice.
@@ -10,14 +10,17 @@
 // (see [events.CallSubject]), with a reply subject of its own:
 //
 //	tf-call       id of the call, chosen by the caller
+//	tf-method     the MCP method, see below; absent: tools/call
 //	tf-tool       the tool's name, as the server has it
 //	tf-timeout    decimal; milliseconds that the caller waits; absent: no limit
 //	tf-actor      who calls
 //	traceparent   W3C trace context of the call, if any
 //	tracestate    likewise
 //
-// The body is the arguments as raw JSON, an object, or empty. It is one message,
-// so that NATS's max_payload bounds it.
+// The body is the arguments as raw JSON, an object, or empty. Arguments that do not
+// fit into one message are cut by [Request.Messages]: the request has the first part
+// and tf-more, and is followed at once, at the same subject, by frames of the kind
+// arguments, whose tf-seq counts from 1. An [Assembly] puts them together.
 //
 // The owner answers with frames to the reply subject:
 //
@@ -37,6 +40,20 @@
 //
 //	tf-frame      cancel or keepalive
 //	tf-call       id of the call
+//
+// # Other methods
+//
+// resources/read, prompts/get and completion/complete are called in the same way.
+// Then tf-tool is what the call is about, for people and traces, and may be absent;
+// the body is the raw JSON of the method's params, an object. The result is raw
+// likewise. A method that the owner does not know, or that needs a capability that
+// its server has not declared, is answered as [NotExecuted].
+//
+// # Calls in flight
+//
+// A worker answers requests about the calls that its instances are at, at
+// [events.CallsSubject], in the same form: the tool [ListCalls] has a [CallsResult],
+// the tool [CancelCall] takes a [CancelRequest] and has a [CancelResult].
 //
 // # Logs
 //

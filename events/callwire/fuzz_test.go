@@ -35,13 +35,15 @@ func FuzzDecodeRequest(f *testing.F) {
 	m := r.Encode(subject)
 	f.Add(headerText(m), m.Data)
 	f.Add("tf-call:1\ntf-tool:a%20b\ntf-timeout:0\n", []byte(`{"a":1,"a":2}`))
+	f.Add("tf-call:1\ntf-method:prompts/get\n", []byte(`{"name":"x"}`))
+	f.Add("tf-call:1\ntf-method:tools/call\ntf-tool:x\n", []byte(nil))
 	f.Add("tf-call:%C3%9F\ntf-tool:x\ntf-actor: y\n", []byte(`[]`))
 	f.Fuzz(func(t *testing.T, header string, data []byte) {
 		got, err := callwire.DecodeRequest(events.Message{Subject: subject, Header: parseHeader(header), Data: data})
 		if err != nil {
 			return
 		}
-		if got.ID == "" || got.Tool == "" || got.Timeout < 0 {
+		if got.ID == "" || got.Tool == "" && got.CallsTool() || got.Method == callwire.CallTool || got.Timeout < 0 {
 			t.Errorf("%+v", got)
 		}
 		again, err := callwire.DecodeRequest(got.Encode(subject))

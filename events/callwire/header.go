@@ -10,6 +10,7 @@ import (
 
 const (
 	headerCall    = "tf-call"
+	headerMethod  = "tf-method"
 	headerTool    = "tf-tool"
 	headerTimeout = "tf-timeout"
 	headerActor   = "tf-actor"

@@ -41,7 +41,8 @@ type Joiner struct {
 	open bool
 	kind FrameKind
 	body []byte
-	err  error // the first one; ErrFrameLost after the last frame
+	over bool  // the last frame has come
+	err  error // the first one
 }
 
 // Add takes the next frame. It returns the frame, with the whole body, or nil if
@@ -68,14 +69,14 @@ func (j *Joiner) Add(f *Frame) (complete *Frame, err error) {
 		}
 		whole.Data, j.body = j.body, nil
 	}
-	if f.Kind.Last() {
-		j.err = errors.Mark(errors.Newf("call %s is over", f.Call), ErrFrameLost)
-	}
+	j.over = f.Kind.Last()
 	return &whole, nil
 }
 
 func (j *Joiner) check(f *Frame) error {
 	switch {
+	case j.over:
+		return errors.Mark(errors.Newf("call %s is over", j.call), ErrFrameLost)
 	case f.Seq != j.next:
 		return errors.Mark(errors.Newf("frame %d came instead of %d", f.Seq, j.next), ErrFrameLost)
 	case j.next > 0 && f.Call != j.call:

@@ -30,6 +30,27 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
+func TestCallsFormat(t *testing.T) {
+	for text, r := range map[string]any{
+		`{"calls":[{"call":"c","server":"git","instance":"0","method":"tools/call","tool":"log","actor":"a@b","began":"2026-01-02T03:04:05Z","state":"sent"}],"more":2}`: callwire.CallsResult{
+			Calls: []callwire.InFlight{{
+				Call: "c", Server: "git", Instance: "0", Method: callwire.CallTool, Tool: "log", Actor: "a@b",
+				Began: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), State: callwire.CallSent,
+			}},
+			More: 2,
+		},
+		`{"calls":[]}`:       callwire.CallsResult{},
+		`{"call":"c"}`:       callwire.CancelRequest{Call: "c"},
+		`{"cancelled":true}`: callwire.CancelResult{Cancelled: true},
+	} {
+		data, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, "calls", text, string(data))
+	}
+}
+
 func TestLogsRequestFormat(t *testing.T) {
 	for text, r := range map[string]any{
 		`{"server":"git","instance":"0","tail":-1}`: callwire.LogsRequest{Server: "git", Instance: "0", Tail: -1},

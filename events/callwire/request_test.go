@@ -61,6 +61,50 @@ func TestLeastRequest(t *testing.T) {
 	diff(t, "decoded", &r, got)
 }
 
+// Another method of MCP travels in the same form; what it is about is only shown,
+// and so may be long, or nothing.
+func TestOtherMethods(t *testing.T) {
+	r := callwire.Request{ID: "1", Method: callwire.ReadResource, Tool: "file:///ß", Arguments: jsontext.Value(`{"uri":"file:///ß"}`)}
+	m := r.Encode(subject)
+	diff(t, "request", events.Message{
+		Subject: subject,
+		Header:  map[string][]string{"tf-call": {"1"}, "tf-method": {"resources/read"}, "tf-tool": {"file:///%C3%9F"}},
+		Data:    []byte(`{"uri":"file:///ß"}`),
+	}, m)
+	got, err := callwire.DecodeRequest(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "decoded", &r, got)
+	diff(t, "calls a tool", false, got.CallsTool())
+
+	long := strings.Repeat("x", callwire.MaxText-1)
+	for target, want := range map[string]string{
+		"": "", long + "y": long + "y", long + "yz": long + "y", long + "ßz": long,
+	} {
+		r := callwire.Request{ID: "1", Method: callwire.GetPrompt, Tool: target}
+		got, err := callwire.DecodeRequest(r.Encode(subject))
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff(t, "target", want, got.Tool)
+	}
+}
+
+// The default has no header, and one that names it is the default.
+func TestDefaultMethod(t *testing.T) {
+	r := callwire.Request{ID: "1", Method: callwire.CallTool, Tool: "search"}
+	m := r.Encode(subject)
+	diff(t, "header", map[string][]string{"tf-call": {"1"}, "tf-tool": {"search"}}, m.Header)
+	m.Header["tf-method"] = []string{"tools/call"}
+	got, err := callwire.DecodeRequest(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	diff(t, "decoded", &callwire.Request{ID: "1", Tool: "search"}, got)
+	diff(t, "calls a tool", true, got.CallsTool() && r.CallsTool())
+}
+
 // A limit never becomes "no limit" on its way, nor shorter.
 func TestTimeoutsAreRoundedUp(t *testing.T) {
 	for given, want := range map[time.Duration]time.Duration{
@@ -113,6 +157,7 @@ func TestDecodeRequestRefuses(t *testing.T) {
 	long := strings.Repeat("x", callwire.MaxText+1)
 	for name, values := range map[string][]string{
 		"tf-call":    {"", strings.Repeat("x", callwire.MaxID+1), "%zz", "é"},
+		"tf-method":  {strings.Repeat("x", 65), "%4", "é"},
 		"tf-tool":    {"", long, "%4"},
 		"tf-actor":   {long, "a\nb"},
 		"tf-timeout": {"-1", "1s", "01", "1e3", "9223372036855", "18446744073709551616"},

@@ -29,7 +29,9 @@ const (
 // Append stores an event after the tip of its chain and returns it as stored.
 //
 // ID, Source, Time and Trace are set where they are empty: the ID to a new
-// UUIDv7, the trace to the context's. Prev is set to the tip's link.
+// UUIDv7, the trace to the context's. Prev is set to the tip's link. Where traces
+// are on, the append is a span below that trace, and the event is stored with the
+// trace of the span.
 //
 // It tries until the context ends, also while the stream has no leader. Its
 // errors are marked:
@@ -48,6 +50,13 @@ const (
 // is refused with an error of no mark. If the context ends before anything could
 // be sent, the error is the context's own, and nothing was stored.
 func (l *Log) Append(ctx context.Context, e events.Event, tip events.Tip) (events.Record, error) {
+	if l.told.listens() {
+		return l.told.append(ctx, e, tip, l.append)
+	}
+	return l.append(ctx, e, tip)
+}
+
+func (l *Log) append(ctx context.Context, e events.Event, tip events.Tip) (events.Record, error) {
 	l.complete(ctx, &e, tip)
 	m, link, err := events.Seal(l.fleet, &e)
 	if err != nil {

@@ -3,6 +3,7 @@ package jetlog
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -68,15 +69,22 @@ func (c *caller) call(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errors.Mark(notExecuted(events.OtherFailure, err.Error()), err)
 	}
+	if n := len(c.request.Arguments); n > callwire.MaxResult {
+		return nil, notExecuted(events.FrameTooLarge, fmt.Sprintf("the arguments have %d bytes, at most %d are allowed", n, callwire.MaxResult))
+	}
 	frames, err := c.log.inbox.open(c.log.nc)
 	if err != nil {
 		return nil, notExecuted(events.ConnectionLost, err.Error())
 	}
 	defer c.log.inbox.close(frames)
-	m := natsMessage(c.request.Encode(c.subject))
-	m.Reply = frames.subject
-	if err := c.log.nc.PublishMsg(m); err != nil {
-		return nil, c.unsent(err)
+	for i, part := range c.request.Messages(c.subject, c.log.bodyLimit()) {
+		m := natsMessage(part)
+		if i == 0 {
+			m.Reply = frames.subject
+		}
+		if err := c.log.nc.PublishMsg(m); err != nil {
+			return nil, c.unsent(err)
+		}
 	}
 	if deadline, ok := ctx.Deadline(); c.request.Timeout > 0 && (!ok || time.Until(deadline) > c.request.Timeout) {
 		var cancel context.CancelFunc
@@ -86,9 +94,10 @@ func (c *caller) call(ctx context.Context) ([]byte, error) {
 	return c.wait(ctx, frames)
 }
 
+// unsent is a call of which a part was not sent, if not all: nobody executes it.
 func (c *caller) unsent(err error) error {
 	if errors.Is(err, nats.ErrMaxPayload) {
-		return notExecuted(events.FrameTooLarge, "the arguments are larger than the bus takes in one message")
+		return notExecuted(events.FrameTooLarge, "what describes the call is larger than the bus takes in one message")
 	}
 	return notExecuted(events.ConnectionLost, err.Error())
 }
@@ -193,6 +202,9 @@ func (c *caller) take(m *nats.Msg) (data []byte, last bool, err error) {
 	}
 	return nil, false, nil
 }
+
+// bodyLimit is how much of a body goes into one message, in bytes.
+func (l *Log) bodyLimit() int { return max(int(l.nc.MaxPayload())-frameRoom, 1) }
 
 // control sends a control. It may be lost like every message of a call.
 func (c *caller) control(kind callwire.ControlKind) {

@@ -48,7 +48,7 @@ type CallHandler = func(ctx context.Context, r *callwire.Request, send func(call
 // [MaxCalls] are running or after the end are answered with
 // [callwire.NotExecuted]; those that name no inbox are only logged.
 func (l *Log) ServeCalls(ctx context.Context, subject string, h CallHandler) error {
-	s := &callServer{log: l, handle: h, calls: make(map[string]*call)}
+	s := &callServer{log: l, handle: h, calls: make(map[string]*call), arriving: make(map[string]*arrival)}
 	closed := l.nc.StatusChanged(nats.CLOSED)
 	defer l.nc.RemoveStatusListener(closed)
 	controls, err := l.nc.Subscribe(callwire.ControlSubject(subject), s.control)
@@ -72,6 +72,7 @@ func (l *Log) ServeCalls(ctx context.Context, subject string, h CallHandler) err
 	if requests.Drain() == nil {
 		<-drained
 	}
+	s.turnAway()
 	s.running.Wait()
 	return errors.Wrapf(err, "serve calls at %s", subject)
 }
@@ -84,6 +85,7 @@ type callServer struct {
 
 	mu       sync.Mutex // guards what follows
 	calls    map[string]*call
+	arriving map[string]*arrival
 	stopping bool
 }
 
@@ -93,17 +95,29 @@ func (s *callServer) stop() {
 	s.stopping = true
 }
 
-// request begins a call.
+// request takes a message to the call subject.
 func (s *callServer) request(ctx context.Context, m *nats.Msg) {
+	if callwire.IsPart(eventsMessage(m)) {
+		s.part(ctx, m)
+		return
+	}
 	if !isReply(m.Reply) {
 		s.unanswered(m, errors.Newf("its reply subject %q is none that may be written to", m.Reply))
 		return
 	}
 	r, err := callwire.DecodeRequest(eventsMessage(m))
-	if err != nil {
+	switch {
+	case err != nil:
 		s.refuse(m, m.Header.Get("tf-call"), events.OtherFailure, err.Error())
-		return
+	case r.More:
+		s.expect(r, m)
+	default:
+		s.begin(ctx, r, m)
 	}
+}
+
+// begin begins the call that a message, or the first part of it, has asked for.
+func (s *callServer) begin(ctx context.Context, r *callwire.Request, m *nats.Msg) {
 	c := &call{log: s.log, request: r, reply: m.Reply}
 	ctx, c.cancel = context.WithCancelCause(ctx)
 	if why := s.admit(c); why != "" {
@@ -293,8 +307,7 @@ func (c *call) answer(ctx context.Context, data []byte, err error) frame {
 // write sends a frame, in parts where it is too large for one message. A frame
 // that could not be sent at all has no number, so that the next one is no gap.
 func (c *call) write(kind callwire.FrameKind, data []byte) error {
-	limit := max(int(c.log.nc.MaxPayload())-frameRoom, 1)
-	for _, f := range callwire.Split(kind, c.request.ID, c.seq, data, limit) {
+	for _, f := range callwire.Split(kind, c.request.ID, c.seq, data, c.log.bodyLimit()) {
 		if err := c.log.nc.PublishMsg(natsMessage(f.Encode(c.reply))); err != nil {
 			c.log.o.Logger.Debug("frame of a call was not sent", "kind", string(kind), "err", err)
 			return err

@@ -16,7 +16,8 @@ import (
 // PutCommand makes c the desired state of an address. Seen is the sequence of
 // the address's last command as the caller knows it, or 0: when another one is
 // there, nothing is stored and the error is marked [events.ErrConflict]. The
-// command's trace is set to the context's where it is empty. It tries until the
+// command's trace is set to the context's where it is empty, and as
+// [Log.Append] says where traces are on. It tries until the
 // context ends and returns the command's sequence in the stream of commands; its
 // other errors are those of [Log.Append].
 func (l *Log) PutCommand(ctx context.Context, a events.Address, c *events.Command, seen events.Seq) (events.Seq, error) {
@@ -30,6 +31,7 @@ func (l *Log) PutCommand(ctx context.Context, a events.Address, c *events.Comman
 	if trace.Parent == "" {
 		trace = traceOf(ctx)
 	}
+	span := l.told.order(ctx, a, c, &trace)
 	if trace.Parent != "" {
 		m.Header[headerTraceParent] = []string{trace.Parent}
 	}
@@ -40,6 +42,7 @@ func (l *Log) PutCommand(ctx context.Context, a events.Address, c *events.Comman
 	if err == nil && !o.ours {
 		err = errors.Mark(errors.Newf("command %d is there", o.seq), events.ErrConflict)
 	}
+	l.told.ordered(ctx, span, err)
 	if err != nil {
 		return 0, errors.Wrapf(err, "command %s %s/%s on %s after %d", c.Want, a.Server, a.Instance, a.Worker, seen)
 	}

@@ -30,6 +30,8 @@ type consumer[T any] struct {
 	items chan T
 	// failed has the first error; nothing comes after it.
 	failed chan error
+	// pending is how many messages there were to come when it was opened.
+	pending uint64
 
 	stop context.CancelFunc
 	cc   jetstream.ConsumeContext
@@ -55,9 +57,10 @@ func consume[T any](ctx context.Context, l *Log, s jetstream.Stream, cfg jetstre
 	info := jc.CachedInfo()
 	running, stop := context.WithCancel(ctx)
 	c := &consumer[T]{
-		items:  make(chan T, readAhead),
-		failed: make(chan error, 1),
-		stop:   stop,
+		items:   make(chan T, readAhead),
+		failed:  make(chan error, 1),
+		pending: info.NumPending,
+		stop:    stop,
 		drop: func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 			defer cancel()

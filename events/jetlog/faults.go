@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/errors"
 	"github.com/nats-io/nats.go"
@@ -91,12 +92,26 @@ func (l *Log) noJetStream(err error) error {
 		l.nc.ConnectedUrlRedacted()), ErrNoJetStream)
 }
 
+const (
+	// askTimeout bounds a question at first. One that comes while the replicas
+	// elect a leader is never answered, and who asked should not be waiting for it
+	// when they have.
+	askTimeout = time.Second
+	// shortAsks is how many questions are short: an election, of up to 9 s, is over
+	// by then. Those after them have the time that a slow network needs.
+	shortAsks = 10
+)
+
 // ask calls f, with a time limit, until there is an answer or the context ends:
 // a stream gives none while its replicas elect a leader, or the connection is
 // being made again.
 func (l *Log) ask(ctx context.Context, f func(context.Context) error) error {
-	for {
-		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
+	for n := 0; ; n++ {
+		limit := attemptTimeout
+		if n < shortAsks {
+			limit = askTimeout
+		}
+		attempt, cancel := context.WithTimeout(ctx, limit)
 		err := l.explain(f(attempt))
 		cancel()
 		if err == nil || !passes(err) {

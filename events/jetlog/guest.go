@@ -19,6 +19,7 @@ import (
 //
 //	tf.call.<fleet>.>
 //	tf.logs.<fleet>.>                          to read logs
+//	tf.calls.<fleet>.>                         to list calls in flight, or cancel one
 //	$JS.API.STREAM.INFO.OBJ_tf-<fleet>-blobs   to read blobs
 //	$JS.API.DIRECT.GET.OBJ_tf-<fleet>-blobs    likewise
 //	$JS.API.DIRECT.GET.OBJ_tf-<fleet>-blobs.>  likewise

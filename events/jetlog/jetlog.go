@@ -88,6 +88,7 @@ type Log struct {
 	skipped    counter
 	inbox      inbox
 	blobs      atomic.Pointer[blobStore]
+	told       *told
 }
 
 // Options of [Open].
@@ -156,6 +157,7 @@ func Open(ctx context.Context, nc *nats.Conn, fleet events.FleetID, o *Options) 
 		return nil, errors.Wrap(err, "open log")
 	}
 	l := &Log{nc: nc, js: js, fleet: fleet, o: o.withDefaults()}
+	l.told = newTold(l.o.Writer)
 	l.denials.last = nc.LastError()
 	if err := l.openStreams(ctx); err != nil {
 		return nil, errors.Wrapf(err, "open log of fleet %s", fleet)

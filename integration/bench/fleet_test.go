@@ -125,6 +125,7 @@ func TestBenchMemory(t *testing.T) {
 func start(t *testing.T, name, url string) *os.Process {
 	t.Helper()
 	cmd := exec.Command(program(t, name), "--server", url, "--data", t.TempDir())
+	cmd.Env = append(os.Environ(), "TOOLFLEET_HTTP=off")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {

@@ -121,7 +121,7 @@ func fill(t *testing.T, l *jetlog.Log, total, servers int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}); err != nil {
+		if _, err := js.PublishMsgAsync(&nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}, jetstream.WithStallWait(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		tips[e.Chain] = events.Tip{Seq: events.Seq(i + 1), Link: events.LinkOf(m)}
@@ -133,6 +133,10 @@ func fill(t *testing.T, l *jetlog.Log, total, servers int) {
 	}
 }
 
+// toolsOf is the list of tools that the history of an instance refers to. It is not
+// stored: see putLists.
+func toolsOf(c events.Chain) []byte { return fmt.Appendf(nil, `[{"name":%q}]`, c) }
+
 // lifecycle is the n-th event of the life of a server.
 func lifecycle(n, server int) events.Event {
 	e := events.Event{
@@ -143,7 +147,7 @@ func lifecycle(n, server int) events.Event {
 		Epoch:  1, Attempt: n/6 + 1, Cause: "01941f29-7c00-7000-8000-000000000000",
 		Trace: events.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
 	}
-	digest := events.DigestOf([]byte(e.Chain.String()))
+	digest := events.DigestOf(toolsOf(e.Chain))
 	tools := events.Listing{Digest: digest, Count: 20, From: digest}
 	attempt := e.Attempt
 	switch n % 6 {

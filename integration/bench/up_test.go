@@ -74,7 +74,7 @@ type up struct {
 	ended  chan error
 }
 
-func startUp(t *testing.T, servers map[string]definition) *up {
+func startUp(t *testing.T, servers map[string]definition, flags ...string) *up {
 	t.Helper()
 	dir := t.TempDir()
 	config := filepath.Join(dir, "mcp.json")
@@ -86,8 +86,8 @@ func startUp(t *testing.T, servers map[string]definition) *up {
 		t.Fatal(err)
 	}
 	u := &up{t: t, state: filepath.Join(dir, "state"), stderr: new(bytes.Buffer), ended: make(chan error, 1)}
-	u.cmd = exec.Command(program(t, "toolfleet"), "up", "-f", config)
-	u.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+u.state, "NATS_URL=", "TOOLFLEET_SERVER=")
+	u.cmd = exec.Command(program(t, "toolfleet"), append([]string{"up", "-f", config}, flags...)...)
+	u.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+u.state, "NATS_URL=", "TOOLFLEET_SERVER=", "TOOLFLEET_HTTP=off")
 	u.cmd.Stderr = u.stderr
 	if err := u.cmd.Start(); err != nil {
 		t.Fatal(err)

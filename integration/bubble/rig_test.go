@@ -48,10 +48,12 @@ func newFleet(t *testing.T) *fleet {
 	return f
 }
 
-func (f *fleet) open(nc *nats.Conn, writer string) *jetlog.Log {
+func (f *fleet) open(nc *nats.Conn, writer string) *jetlog.Log { return f.openAhead(nc, writer, 0) }
+
+func (f *fleet) openAhead(nc *nats.Conn, writer string, ahead time.Duration) *jetlog.Log {
 	f.t.Helper()
 	l, err := jetlog.Open(f.t.Context(), nc, fleetID, &jetlog.Options{
-		Writer: writer, Clock: func() time.Duration { return time.Since(f.began) },
+		Writer: writer, Clock: func() time.Duration { return time.Since(f.began) + ahead },
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -65,14 +67,22 @@ type node struct {
 	log    *jetlog.Log
 	outage *eventstest.Outage
 
+	// ahead is by how much the host's clocks are.
+	ahead time.Duration
+
 	stop context.CancelFunc
 	done chan struct{}
+	// leaving is closed when a worker is to leave.
+	leaving chan struct{}
 }
 
-func (f *fleet) node(name string) *node {
+func (f *fleet) node(name string) *node { return f.nodeAhead(name, 0) }
+
+// nodeAhead is a host whose clocks are ahead of the others'.
+func (f *fleet) nodeAhead(name string, ahead time.Duration) *node {
 	f.t.Helper()
 	line := invariants.NewLine(f.ledger)
-	n := &node{name: name, done: make(chan struct{})}
+	n := &node{name: name, ahead: ahead, done: make(chan struct{}), leaving: make(chan struct{})}
 	n.outage = eventstest.NewOutage(func(string, string) (net.Conn, error) {
 		c, err := f.broker.InProcessConn()
 		if err != nil {
@@ -80,8 +90,27 @@ func (f *fleet) node(name string) *node {
 		}
 		return line.Wrap(c), nil
 	})
-	n.log = f.open(f.broker.Connect(name, nats.InProcessServer(n.outage), nats.ReconnectBufSize(-1)), name)
+	n.log = f.openAhead(f.broker.Connect(name, nats.InProcessServer(n.outage), nats.ReconnectBufSize(-1)), name, ahead)
 	return n
+}
+
+// Append appends an event with the time that the host's clock tells.
+func (n *node) Append(ctx context.Context, e events.Event, tip events.Tip) (events.Record, error) {
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	e.Time = e.Time.Add(n.ahead)
+	return n.log.Append(ctx, e, tip)
+}
+
+func (n *node) ReadChain(ctx context.Context, c events.Chain, after events.Tip) iter.Seq2[events.Record, error] {
+	return n.log.ReadChain(ctx, c, after)
+}
+
+// leave has a worker leave as its command does at SIGTERM, and waits until it has.
+func (n *node) leave() {
+	close(n.leaving)
+	<-n.done
 }
 
 // run runs parts of the node until it is stopped or the test ends.
@@ -106,10 +135,11 @@ func (n *node) run(t *testing.T, parts ...func(ctx context.Context) error) {
 	t.Cleanup(n.stop)
 }
 
-// kill ends the node without a word.
+// kill ends the node without a word, at once; what is left of it tries in vain to
+// say that it ends.
 func (n *node) kill() {
 	n.outage.Cut()
-	n.stop()
+	go n.stop()
 }
 
 // control runs a controller as its command does: with a projector, and with
@@ -154,11 +184,17 @@ func (s source) Follow(ctx context.Context, after events.Seq) iter.Seq2[events.R
 func incarnation() events.Incarnation { return events.Incarnation(uuid.NewString()) }
 
 // work runs a worker as its command does: life after life.
-func (f *fleet) work(name string) *node {
-	n := f.node(name)
+func (f *fleet) work(name string) *node { return f.workOn(f.node(name)) }
+
+func (f *fleet) workOn(n *node) *node {
 	n.run(f.t, func(ctx context.Context) error {
 		for {
 			err := f.live(ctx, n)
+			select {
+			case <-n.leaving:
+				return err
+			default:
+			}
 			if ctx.Err() != nil || err != nil && !errors.IsAny(err, jetlog.ErrLeaseLost, worker.ErrSuperseded) {
 				return err
 			}
@@ -191,10 +227,10 @@ func (f *fleet) live(ctx context.Context, n *node) error {
 		over <- err
 	}()
 	err = worker.Run(working, worker.Parts{
-		Journal: n.log, Inbox: n.log, Blobs: n.log, Calls: n.log, Lease: lease,
+		Journal: n, Inbox: n.log, Blobs: n.log, Calls: n.log, Lease: lease,
 	}, &worker.Options{
 		Fleet: fleetID, ID: events.WorkerID(n.name), Incarnation: h.Incarnation, Host: n.name,
-		Env: func(string) (string, bool) { return "", false }, Dial: f.web.dial,
+		Env: func(string) (string, bool) { return "", false }, Dial: f.web.dial, Leave: n.leaving,
 	})
 	stopRenewing()
 	if lost := <-over; lost != nil {
@@ -213,19 +249,32 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// ask makes a request, until it is answered, and remembers it.
+// ask makes a request about a server, until it is answered, and remembers it.
 func (f *fleet) ask(v request.Verb, s events.ServerID, d *events.Definition) request.Answer {
+	f.t.Helper()
+	return f.do(&request.Request{Verb: v, Server: string(s), Definition: d})
+}
+
+// askOf does the same about a worker.
+func (f *fleet) askOf(v request.Verb, w events.WorkerID) request.Answer {
+	f.t.Helper()
+	return f.do(&request.Request{Verb: v, Worker: string(w)})
+}
+
+func (f *fleet) do(q *request.Request) request.Answer {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Hour)
 	defer cancel()
-	id := events.RequestID(uuid.NewString())
-	a, err := f.client.Do(ctx, &request.Request{Verb: v, Server: string(s), Definition: d, ID: id})
+	q.ID = events.RequestID(uuid.NewString())
+	a, err := f.client.Do(ctx, q)
 	if err != nil {
-		f.t.Errorf("%s %s: %v", v, s, err)
+		f.t.Errorf("%s: %v", q.About(), err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.accepted = append(f.accepted, invariants.Accepted{Server: s, ID: id, Answer: a})
+	f.accepted = append(f.accepted, invariants.Accepted{
+		Server: events.ServerID(q.Server), Worker: events.WorkerID(q.Worker), ID: q.ID, Answer: a,
+	})
 	return a
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/errors"
 	"github.com/mark3labs/mcp-go/mcp"
@@ -47,11 +48,21 @@ func (w *web) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("refused")}
 }
 
+// slowly is how long the tool "slow" of every server takes.
+const slowly = 3 * time.Second
+
 // serve adds an MCP server with tools of these names, and returns its definition.
 func (w *web) serve(host string, tools ...string) *events.Definition {
 	m := server.NewMCPServer(host, "1", server.WithToolCapabilities(true))
 	for _, name := range tools {
-		m.AddTool(mcp.NewTool(name), func(_ context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		m.AddTool(mcp.NewTool(name), func(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			if name == "slow" {
+				select {
+				case <-time.After(slowly):
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				}
+			}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.calls++

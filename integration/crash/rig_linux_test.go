@@ -150,7 +150,7 @@ func (p *process) back() {
 func (p *process) again() {
 	p.r.t.Helper()
 	p.cmd = exec.Command(p.args[0], p.args[1:]...)
-	p.cmd.Env = append(os.Environ(), "NATS_URL=", "TOOLFLEET_SERVER=")
+	p.cmd.Env = append(os.Environ(), "NATS_URL=", "TOOLFLEET_SERVER=", "TOOLFLEET_HTTP=off")
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	if err := p.cmd.Start(); err != nil {
 		p.r.t.Fatal(err)

@@ -80,7 +80,7 @@ func (u *up) start() time.Duration {
 	record := filepath.Join(u.state(), "toolfleet", string(events.DefaultFleet), "up.json")
 	_ = os.Remove(record) // that of the one before
 	u.cmd = exec.Command(filepath.Join(bin, "toolfleet"), "up", "-f", u.config(), "--data", filepath.Join(u.dir, "data"))
-	u.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+u.state(), "NATS_URL=", "TOOLFLEET_SERVER=")
+	u.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+u.state(), "NATS_URL=", "TOOLFLEET_SERVER=", "TOOLFLEET_HTTP=off")
 	u.cmd.Stdout, u.cmd.Stderr = u.said, u.said
 	began := time.Now()
 	if err := u.cmd.Start(); err != nil {

@@ -8,6 +8,7 @@
 //	5  no process is left                                   [Processes]
 //	7  a quiet session has the tools of the history         [Sessions]
 //	8  a view never goes back                               [Watch]
+//	9  a call has one outcome, and ok means executed once   [Calls.Check]
 //
 // Each returns an error that says everything that is wrong, or nil. 3, 4 and 7
 // are about a fleet that is quiet; the others hold at any moment.

@@ -12,13 +12,26 @@ import (
 
 // Accepted is a request that was granted.
 type Accepted struct {
+	// Server or Worker is what the request is about; the fleet if there is neither.
 	Server events.ServerID
+	Worker events.WorkerID
 	ID     events.RequestID
 	Answer request.Answer
 }
 
-// Requests is invariant 4: every request that was granted is one event of its
-// server's chain, and whatever the last ones of a server ask for is done, or
+func (a *Accepted) chain() events.Chain {
+	switch {
+	case a.Server != "":
+		return events.ServerChain(a.Server)
+	case a.Worker != "":
+		return events.WorkerChain(a.Worker)
+	default:
+		return events.FleetChain()
+	}
+}
+
+// Requests is invariant 4: every request that was granted is one event of the
+// chain of what it is about, and whatever the last ones of a server ask for is done, or
 // failed and says so. Servers that are to be ready are so when it is called: it
 // is about a quiet fleet.
 func Requests(ctx context.Context, log *jetlog.Log, accepted []Accepted) error {
@@ -46,11 +59,11 @@ func (a *Accepted) check(all []events.Record) []string {
 		return nil
 	}
 	if a.Answer.Seq == 0 || a.Answer.Seq > events.Seq(len(all)) {
-		return []string{fmt.Sprintf("request %s of %s was answered with event %d, which is not there", a.ID, a.Server, a.Answer.Seq)}
+		return []string{fmt.Sprintf("request %s of %s was answered with event %d, which is not there", a.ID, a.chain(), a.Answer.Seq)}
 	}
-	if r := &all[a.Answer.Seq-1]; r.Chain != events.ServerChain(a.Server) || r.Correlation != a.ID {
+	if r := &all[a.Answer.Seq-1]; r.Chain != a.chain() || r.Correlation != a.ID {
 		return []string{fmt.Sprintf("request %s of %s was answered with event %d, which is %s of request %s on %s",
-			a.ID, a.Server, a.Answer.Seq, r.Kind(), r.Correlation, r.Chain)}
+			a.ID, a.chain(), a.Answer.Seq, r.Kind(), r.Correlation, r.Chain)}
 	}
 	return nil
 }
@@ -84,10 +97,34 @@ func unfinished(h *projections.History, s *projections.Server) (wrong []string) 
 			say("instance %s was not restarted for event %d", i.Instance, s.Restart)
 		}
 	}
-	if s.Wanted() == events.Running && runs == 0 {
+	switch want := wanted(h, s); {
+	case want > 0 && runs == 0:
 		say("it should run, and has no instance")
+	case runs != want:
+		say("it has %d instances, and should have %d", runs, want)
 	}
 	return wrong
+}
+
+// wanted returns how many instances a server should have. It is about fleets that
+// have a worker for each of them.
+func wanted(h *projections.History, s *projections.Server) (n int) {
+	if s.Wanted() != events.Running {
+		return 0
+	}
+	var replicas events.Replicas
+	if p := s.Definition.Placement; p != nil {
+		replicas = p.Replicas
+	}
+	n, counted := replicas.Count()
+	if !counted {
+		for i := range h.InstancesOf(s.ID) { // one on each: a lost worker lacks none
+			if present(h.Worker(i.Worker), i.Incarnation) && i.State.Owned() {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 func present(w *projections.Worker, i events.Incarnation) bool {

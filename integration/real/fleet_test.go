@@ -62,6 +62,8 @@ type fleet struct {
 
 	log     *jetlog.Log
 	session *session.Session
+	// closers end the clients that are attached to it.
+	closers []func()
 }
 
 // start builds toolfleet and runs it with the servers. What a failed test leaves
@@ -80,7 +82,7 @@ func start(t *testing.T, servers []server) *fleet {
 	f.configure()
 	f.env = append(os.Environ(), "XDG_STATE_HOME="+f.state,
 		// Nothing else names a fleet.
-		"XDG_CONFIG_HOME="+f.state, "TOOLFLEET_SERVER=", "TOOLFLEET_CONTEXT=", "NATS_URL=", "NATS_CONTEXT=")
+		"XDG_CONFIG_HOME="+f.state, "TOOLFLEET_SERVER=", "TOOLFLEET_CONTEXT=", "NATS_URL=", "NATS_CONTEXT=", "TOOLFLEET_HTTP=127.0.0.1:0")
 	t.Cleanup(func() {
 		f.cleanUp()
 		if t.Failed() {
@@ -183,8 +185,32 @@ func (f *fleet) exited() error {
 	}
 }
 
+// closing has a client ended before the fleet is.
+func (f *fleet) closing(end func()) { f.closers = append(f.closers, end) }
+
+// interrupt ends the clients, and toolfleet up as Ctrl-C does.
+func (f *fleet) interrupt() {
+	f.t.Helper()
+	f.dismiss()
+	f.leave()
+	if err := f.up.Process.Signal(os.Interrupt); err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.exited(); err != nil {
+		f.t.Errorf("toolfleet up: %v", err)
+	}
+}
+
+func (f *fleet) dismiss() {
+	for _, end := range f.closers {
+		end()
+	}
+	f.closers = nil
+}
+
 // cleanUp ends what a failed test left.
 func (f *fleet) cleanUp() {
+	f.dismiss()
 	f.leave()
 	for _, pid := range f.processes() {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone

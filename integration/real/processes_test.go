@@ -63,3 +63,13 @@ func (f *fleet) noneLeft() (err error) {
 	}
 	return err
 }
+
+// processesOf returns the processes of a server.
+func (f *fleet) processesOf(id events.ServerID) []int {
+	f.t.Helper()
+	pids, err := invariants.Processes(f.markOf(id))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return pids
+}

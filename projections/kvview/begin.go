@@ -116,7 +116,7 @@ type storedState struct {
 
 func (v *storedViews) take(k key, raw *projections.RawEntry) error {
 	v.ends[raw.Log] = max(v.ends[raw.Log], raw.Seq)
-	if raw.Fold != projections.Version || k.kind == toolsKey {
+	if raw.Fold != projections.Version || k.kind.isList() {
 		return nil
 	}
 	s, err := decodeState(k, raw)

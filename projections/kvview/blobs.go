@@ -11,29 +11,29 @@ import (
 	"github.com/toolfleet/toolfleet/projections"
 )
 
-// toolsOf returns the tools entry of an instance.
-func (p *projector) toolsOf(ctx context.Context, i *projections.Instance) pending {
-	t := &i.Tools
-	k := key{kind: toolsKey, id: string(i.Server), instance: i.Instance}
-	return newPending(p, k, events.Tip{Seq: t.Changed}, func() (ToolList, error) {
-		l := ToolList{Server: i.Server, Instance: i.Instance, Definition: t.Definition, Digest: t.Digest, Count: t.Count}
-		if t.Digest == "" {
+// listOf returns an entry with a list of an instance.
+func (p *projector) listOf(ctx context.Context, kind keyKind, i *projections.Instance) pending {
+	c := kind.catalogue(i)
+	k := key{kind: kind, id: string(i.Server), instance: i.Instance}
+	return newPending(p, k, events.Tip{Seq: c.Changed}, func() (List, error) {
+		l := newList(k, c)
+		if c.Digest == "" {
 			return l, nil
 		}
-		data, err := p.blobs.get(ctx, t.Digest)
+		data, err := p.blobs.get(ctx, c.Digest)
 		if err != nil {
 			// The list can still be found by its digest, should it come.
-			p.o.Logger.Error("a list of tools cannot be read", "server", string(i.Server), "instance", string(i.Instance), "err", err)
+			p.o.Logger.Error("a list cannot be read", "kind", string(kind), "server", string(i.Server), "instance", string(i.Instance), "err", err)
 			return l, ctx.Err()
 		}
 		if limit := min(InlineLimit, int(p.log.Conn().MaxPayload())-entryRoom); len(data) <= limit {
-			l.Tools = data
+			l.fill(kind, data)
 		}
 		return l, nil
 	})
 }
 
-// entryRoom is what an entry needs beside its list of tools, with headers.
+// entryRoom is what an entry needs beside its list, with headers.
 const entryRoom = 8 << 10
 
 // blobsKept is how many lists are remembered: the instances of one server often
@@ -87,7 +87,7 @@ func (c *blobCache) read(ctx context.Context, d events.Digest) ([]byte, error) {
 		switch {
 		case err == nil:
 			if _, err := events.CanonicalDigest(data); err != nil {
-				return nil, errors.Wrapf(err, "list of tools %s", d)
+				return nil, errors.Wrapf(err, "list %s", d)
 			}
 			return data, nil
 		case errors.Is(err, jetlog.ErrBlobNotFound), isLasting(err):

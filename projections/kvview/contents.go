@@ -18,18 +18,22 @@ import (
 type contents struct {
 	servers   map[events.ServerID]*ServerEntry
 	instances map[events.ServerID]map[events.InstanceID]*InstanceEntry
-	tools     map[events.ServerID]map[events.InstanceID]*ToolsEntry
+	lists     map[keyKind]map[events.ServerID]map[events.InstanceID]*ListEntry
 	workers   map[events.WorkerID]*WorkerEntry
 	fleet     *FleetEntry
 }
 
 func newContents() contents {
-	return contents{
+	c := contents{
 		servers:   make(map[events.ServerID]*ServerEntry),
 		instances: make(map[events.ServerID]map[events.InstanceID]*InstanceEntry),
-		tools:     make(map[events.ServerID]map[events.InstanceID]*ToolsEntry),
+		lists:     make(map[keyKind]map[events.ServerID]map[events.InstanceID]*ListEntry),
 		workers:   make(map[events.WorkerID]*WorkerEntry),
 	}
+	for _, k := range listKinds {
+		c.lists[k] = make(map[events.ServerID]map[events.InstanceID]*ListEntry)
+	}
+	return c
 }
 
 // set puts an entry under a key, or removes it if data is nil.
@@ -40,8 +44,8 @@ func (c *contents) set(k key, data []byte) error {
 		err = setIn(c.servers, server, data)
 	case statusKey:
 		err = setIn(within(c.instances, server), k.instance, data)
-	case toolsKey:
-		err = setIn(within(c.tools, server), k.instance, data)
+	case toolsKey, resourcesKey, promptsKey:
+		err = setIn(within(c.lists[k.kind], server), k.instance, data)
 	case workerKey:
 		err = setIn(c.workers, events.WorkerID(k.id), data)
 	case fleetKey:
@@ -170,10 +174,26 @@ func (r *Reader) Instances(s events.ServerID) []*InstanceEntry {
 
 // Tools returns the entry with an instance's tools, or nil. It may be a moment
 // newer than the instance's own: compare their digests.
-func (r *Reader) Tools(s events.ServerID, n events.InstanceID) *ToolsEntry {
+func (r *Reader) Tools(s events.ServerID, n events.InstanceID) *ListEntry {
+	return r.list(toolsKey, s, n)
+}
+
+// Resources returns the entry with an instance's resources and templates, or nil,
+// as [Reader.Tools] does.
+func (r *Reader) Resources(s events.ServerID, n events.InstanceID) *ListEntry {
+	return r.list(resourcesKey, s, n)
+}
+
+// Prompts returns the entry with an instance's prompts, or nil, as [Reader.Tools]
+// does.
+func (r *Reader) Prompts(s events.ServerID, n events.InstanceID) *ListEntry {
+	return r.list(promptsKey, s, n)
+}
+
+func (r *Reader) list(k keyKind, s events.ServerID, n events.InstanceID) *ListEntry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.copied.tools[s][n]
+	return r.copied.lists[k][s][n]
 }
 
 // Worker returns the entry of a worker, or nil.

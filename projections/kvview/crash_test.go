@@ -209,6 +209,24 @@ func TestTwoProjectorsRaceForEveryKey(t *testing.T) {
 	})
 }
 
+// What happens meanwhile does not put off what a projector without a leader does.
+func TestStandbyIsNotPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.someLife(2)
+		f.project(f.openLog("standby"), &Options{Leads: func() bool { return false }})
+		f.await(f.history.Seq())
+		f.say(events.ServerChain("s0"), events.RestartRequested{})
+		before, first := time.Now(), f.history.Seq()
+		time.Sleep(9 * Patience / 10)
+		f.say(events.ServerChain("s0"), events.RestartRequested{})
+		f.await(first)
+		if waited := time.Since(before); waited > Patience*11/10 {
+			t.Errorf("the view came after %s", waited)
+		}
+	})
+}
+
 // A projector that does not lead writes only when the leader does not.
 func TestStandby(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,7 +7,9 @@
 //
 //	server.<server>                a [projections.Server]
 //	status.<server>.<instance>     a [projections.Instance]
-//	tools.<server>.<instance>      a [ToolList]
+//	tools.<server>.<instance>      a [List]
+//	resources.<server>.<instance>  a [List], once the instance had any
+//	prompts.<server>.<instance>    likewise
 //	worker.<worker>                a [projections.Worker]
 //	fleet                          the [projections.Fleet]
 //	position                       how far all of them are ([Position])
@@ -15,8 +17,8 @@
 // and all values but position are a [projections.Entry] in JSON.
 //
 // What always holds: each entry equals the fold of its chain's events up to its
-// seq, and none of its events lies after that and up to position. A tools entry
-// has only those events that change which list it is; its seq is that of the
+// seq, and none of its events lies after that and up to position. An entry with a
+// list has only those events that change which list it is; its seq is that of the
 // last of them. An entry never goes back in the order of [projections.Order],
 // except by [Rebuild]. What is gone has an entry that says so: keys are deleted
 // by Rebuild alone.

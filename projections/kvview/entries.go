@@ -7,16 +7,19 @@ import (
 	"github.com/toolfleet/toolfleet/projections"
 )
 
-// changed returns the entries of the chains that changed: lists of tools first,
-// so that no status tells of tools that are not there yet.
+// changed returns the entries of the chains that changed: lists first, so that no
+// status tells of tools that are not there yet.
 func (p *projector) changed(ctx context.Context) []pending {
 	writes := make([]pending, 0, 2*len(p.dirty))
 	for c := range p.dirty {
 		if c.Kind() != events.OfInstance {
 			continue
 		}
-		if i := p.history.Instance(c.Server(), c.Instance()); i.Tools.Changed > 0 {
-			writes = append(writes, p.toolsOf(ctx, i))
+		i := p.history.Instance(c.Server(), c.Instance())
+		for _, kind := range listKinds {
+			if kind.catalogue(i).Changed > 0 {
+				writes = append(writes, p.listOf(ctx, kind, i))
+			}
 		}
 	}
 	for c := range p.dirty {
@@ -67,7 +70,8 @@ func (p *projector) tombstones() (writes []pending) {
 		if s.order.Log == "" || s.order.Compare(projections.Order{Log: p.id, Fold: projections.Version}) >= 0 {
 			continue
 		}
-		if i := p.history.Instance(c.Server(), c.Instance()); p.history.Tip(c).Seq > 0 && (k.kind != toolsKey || i.Tools.Changed > 0) {
+		if p.history.Tip(c).Seq > 0 &&
+			(!k.kind.isList() || k.kind.catalogue(p.history.Instance(c.Server(), c.Instance())).Changed > 0) {
 			continue
 		}
 		writes = append(writes, p.tombstone(k))
@@ -82,9 +86,8 @@ func (p *projector) tombstone(k key) pending {
 		return entryOf(p, k, &projections.Server{ID: c.Server()})
 	case statusKey:
 		return entryOf(p, k, &projections.Instance{Server: c.Server(), Instance: c.Instance()})
-	case toolsKey:
-		none := ToolList{Server: c.Server(), Instance: c.Instance()}
-		return newPending(p, k, events.Tip{}, func() (ToolList, error) { return none, nil })
+	case toolsKey, resourcesKey, promptsKey:
+		return newPending(p, k, events.Tip{}, func() (List, error) { return newList(k, &projections.Catalogue{}), nil })
 	case workerKey:
 		return entryOf(p, k, &projections.Worker{ID: c.Worker()})
 	default:

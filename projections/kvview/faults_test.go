@@ -154,7 +154,7 @@ func TestMissingBlob(t *testing.T) {
 		f.projectAll()
 		f.say(c, events.ToolsListed{Listing: events.Listing{Digest: broken, Count: 1}})
 		f.projectAll()
-		e, err := projections.DecodeEntry[ToolList]([]byte(f.read().raw[key{kind: toolsKey, id: "a", instance: "0"}]))
+		e, err := projections.DecodeEntry[List]([]byte(f.read().raw[key{kind: toolsKey, id: "a", instance: "0"}]))
 		if err != nil || e.Value.Digest != broken || e.Value.Tools != nil {
 			t.Errorf("tools %+v, %v", e, err)
 		}

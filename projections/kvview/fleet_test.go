@@ -139,7 +139,19 @@ func (f *fleet) ready(s events.ServerID, n events.InstanceID, tools string) even
 	return f.say(c, events.ToolsListed{Listing: events.Listing{Digest: digest, Count: strings.Count(tools, `"name"`)}})
 }
 
-// someLife writes a fleet's ordinary history: n servers with an instance each.
+// offer lists resources and prompts of an instance that is ready.
+func (f *fleet) offer(s events.ServerID, n events.InstanceID, name string) events.Seq {
+	f.t.Helper()
+	list := func(items string) events.Listing {
+		return events.Listing{Digest: f.putBlob([]byte(items)), Count: 1}
+	}
+	c := events.InstanceChain(s, n)
+	f.say(c, events.ResourcesListed{Listing: list(`{"resources":[{"uri":"file:///` + name + `","name":"` + name + `"}],"templates":[]}`)})
+	return f.say(c, events.PromptsListed{Listing: list(`[{"name":"` + name + `"}]`)})
+}
+
+// someLife writes a fleet's ordinary history: n servers with an instance each, of
+// which the first has resources and prompts.
 func (f *fleet) someLife(n int) {
 	f.t.Helper()
 	f.say(events.FleetChain(), events.LedBy{Controller: "c", Incarnation: "i"})
@@ -148,6 +160,9 @@ func (f *fleet) someLife(n int) {
 		id := events.ServerID(fmt.Sprintf("s%d", i))
 		f.declare(id)
 		f.ready(id, "0", toolsJSON(100, fmt.Sprintf("tool-%d", i), "other"))
+		if i == 0 {
+			f.offer(id, "0", "first")
+		}
 	}
 }
 
@@ -288,11 +303,11 @@ func (f *fleet) verify() views {
 // lastOf returns the last event of an entry in a history.
 func lastOf(k key, h *projections.History) events.Seq {
 	c := k.chain()
-	if i := h.Instance(c.Server(), c.Instance()); k.kind == toolsKey {
+	if i := h.Instance(c.Server(), c.Instance()); k.kind.isList() {
 		if i == nil {
 			return 0
 		}
-		return i.Tools.Changed
+		return k.kind.catalogue(i).Changed
 	}
 	return h.Tip(c).Seq
 }
@@ -312,11 +327,12 @@ func (f *fleet) encode(k key, h *projections.History, log events.LogID) string {
 		data, err = encodeState(log, h.Worker(c.Worker()), projections.Worker{ID: c.Worker()})
 	case fleetKey:
 		data, err = encodeState(log, h.Fleet(), projections.Fleet{})
-	case toolsKey:
-		l := ToolList{Server: c.Server(), Instance: c.Instance()}
+	case toolsKey, resourcesKey, promptsKey:
+		l := List{Server: c.Server(), Instance: c.Instance()}
 		var seq events.Seq
 		if i := h.Instance(c.Server(), c.Instance()); i != nil {
-			l.Definition, l.Digest, l.Count, seq = i.Tools.Definition, i.Tools.Digest, i.Tools.Count, i.Tools.Changed
+			of := map[keyKind]projections.Catalogue{toolsKey: i.Tools, resourcesKey: i.Resources, promptsKey: i.Prompts}[k.kind]
+			l.Definition, l.Digest, l.Count, seq = of.Definition, of.Digest, of.Count, of.Changed
 		}
 		if l.Digest != "" {
 			blob, err := f.log.GetBlob(f.t.Context(), l.Digest)
@@ -324,10 +340,10 @@ func (f *fleet) encode(k key, h *projections.History, log events.LogID) string {
 				f.t.Fatal(err)
 			}
 			if len(blob) <= 256<<10 {
-				l.Tools = jsontext.Value(blob)
+				*map[keyKind]*jsontext.Value{toolsKey: &l.Tools, resourcesKey: &l.Resources, promptsKey: &l.Prompts}[k.kind] = blob
 			}
 		}
-		e := projections.Entry[ToolList]{Log: log, Fold: projections.Version, Seq: seq, Value: l}
+		e := ListEntry{Log: log, Fold: projections.Version, Seq: seq, Value: l}
 		data, err = e.Encode()
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package kvview
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -12,17 +13,17 @@ import (
 )
 
 const (
-	// InlineLimit is the longest list of tools, in bytes of JSON, that an entry
-	// holds; of a longer one it has the digest, and the list is in the blob store.
+	// InlineLimit is the longest list, in bytes of JSON, that an entry holds; of a
+	// longer one it has the digest, and the list is in the blob store.
 	InlineLimit = 256 << 10
 	// Heartbeat is how often position is written when nothing happens, to say
 	// that nothing did.
 	Heartbeat = 10 * time.Second
 )
 
-// ToolList is the value of a tools entry: the tools of the definition that an
-// instance was last connected to.
-type ToolList struct {
+// List is the value of an entry with tools, resources or prompts: those of the
+// definition that an instance was last connected to.
+type List struct {
 	Server   events.ServerID   `json:"server"`
 	Instance events.InstanceID `json:"instance"`
 	// Definition is the digest of the server's definition.
@@ -32,8 +33,33 @@ type ToolList struct {
 	Digest events.Digest `json:"digest,omitzero"`
 	Count  int           `json:"count,omitzero"`
 	// Tools are the definitions in the order of their names, in JSON as the
-	// server sent them; absent above [InlineLimit].
+	// server sent them; absent above [InlineLimit], and from the other entries.
 	Tools jsontext.Value `json:"tools,omitzero"`
+	// Resources are likewise {"resources":[…],"templates":[…]}, each in the order
+	// of their URIs.
+	Resources jsontext.Value `json:"resources,omitzero"`
+	// Prompts are likewise the definitions in the order of their names.
+	Prompts jsontext.Value `json:"prompts,omitzero"`
+}
+
+// newList returns a list of an instance without its items.
+func newList(k key, c *projections.Catalogue) List {
+	return List{
+		Server: events.ServerID(k.id), Instance: k.instance,
+		Definition: c.Definition, Digest: c.Digest, Count: c.Count,
+	}
+}
+
+// fill gives the list its items.
+func (l *List) fill(kind keyKind, items jsontext.Value) {
+	switch kind {
+	case toolsKey:
+		l.Tools = items
+	case resourcesKey:
+		l.Resources = items
+	default:
+		l.Prompts = items
+	}
 }
 
 // Position is how far all entries are: the value of the key position.
@@ -70,19 +96,38 @@ type key struct {
 type keyKind string
 
 const (
-	serverKey   keyKind = "server"
-	statusKey   keyKind = "status"
-	toolsKey    keyKind = "tools"
-	workerKey   keyKind = "worker"
-	fleetKey    keyKind = "fleet"
-	positionKey keyKind = "position"
+	serverKey    keyKind = "server"
+	statusKey    keyKind = "status"
+	toolsKey     keyKind = "tools"
+	resourcesKey keyKind = "resources"
+	promptsKey   keyKind = "prompts"
+	workerKey    keyKind = "worker"
+	fleetKey     keyKind = "fleet"
+	positionKey  keyKind = "position"
 )
+
+// listKinds are those of entries with a [List].
+var listKinds = [...]keyKind{toolsKey, resourcesKey, promptsKey}
+
+func (k keyKind) isList() bool { return slices.Contains(listKinds[:], k) }
+
+// catalogue returns that of an instance which an entry with a list tells of.
+func (k keyKind) catalogue(i *projections.Instance) *projections.Catalogue {
+	switch k {
+	case toolsKey:
+		return &i.Tools
+	case resourcesKey:
+		return &i.Resources
+	default:
+		return &i.Prompts
+	}
+}
 
 func (k key) String() string {
 	switch k.kind {
 	case serverKey, workerKey:
 		return string(k.kind) + "." + k.id
-	case statusKey, toolsKey:
+	case statusKey, toolsKey, resourcesKey, promptsKey:
 		return string(k.kind) + "." + k.id + "." + string(k.instance)
 	default:
 		return string(k.kind)
@@ -98,7 +143,7 @@ func parseKey(s string) (key, bool) {
 		return k, rest == ""
 	case serverKey, workerKey:
 		k.id = rest
-	case statusKey, toolsKey:
+	case statusKey, toolsKey, resourcesKey, promptsKey:
 		server, instance, _ := strings.Cut(rest, ".")
 		k.id, k.instance = server, events.InstanceID(instance)
 		if _, err := events.ParseInstanceID(instance); err != nil {
@@ -116,7 +161,7 @@ func (k key) chain() events.Chain {
 	switch k.kind {
 	case serverKey:
 		return events.ServerChain(events.ServerID(k.id))
-	case statusKey, toolsKey:
+	case statusKey, toolsKey, resourcesKey, promptsKey:
 		return events.InstanceChain(events.ServerID(k.id), k.instance)
 	case workerKey:
 		return events.WorkerChain(events.WorkerID(k.id))

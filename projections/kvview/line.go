@@ -21,11 +21,18 @@ const (
 // line sends writes without waiting for the answer to each. It is opened once:
 // a subscription costs more than a write. (nats.go has such publishing as well;
 // it leaves a goroutine behind when it is ended early.)
+//
+// Its answers come over a channel. Asked for the next message, a subscription
+// makes an error of one that says "no responders", and keeps to itself which
+// write that was: those of an outage, answered one attempt after the other, would
+// end an attempt each when it is long over.
 type line struct {
-	nc     *nats.Conn
-	inbox  string
-	sub    *nats.Subscription
-	number int
+	nc      *nats.Conn
+	inbox   string
+	sub     *nats.Subscription
+	answers chan *nats.Msg
+	closed  chan nats.Status // has something when the connection is closed for good
+	number  int
 	// waiting are the writes without an answer, by the end of their reply subject.
 	waiting map[string]sent
 	bytes   int
@@ -38,13 +45,21 @@ type sent struct {
 }
 
 func openLine(nc *nats.Conn) (*line, error) {
-	l := &line{nc: nc, inbox: nc.NewInbox() + ".", waiting: make(map[string]sent)}
+	l := &line{
+		nc: nc, inbox: nc.NewInbox() + ".", waiting: make(map[string]sent),
+		// There may be those of some attempts that were given up.
+		answers: make(chan *nats.Msg, 8*maxInFlight),
+		closed:  nc.StatusChanged(nats.CLOSED),
+	}
 	var err error
-	l.sub, err = nc.SubscribeSync(l.inbox + "*")
+	l.sub, err = nc.ChanSubscribe(l.inbox+"*", l.answers)
 	return l, err
 }
 
-func (l *line) close() { _ = l.sub.Unsubscribe() } // fails only with its connection
+func (l *line) close() {
+	_ = l.sub.Unsubscribe() // fails only with its connection
+	l.nc.RemoveStatusListener(l.closed)
+}
 
 // full says whether nothing of that size may be sent before an answer came.
 func (l *line) full(size int) bool {
@@ -69,9 +84,13 @@ func (l *line) next(ctx context.Context) (w pending, revision uint64, refused, e
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
 	for {
-		m, err := l.sub.NextMsgWithContext(ctx)
-		if err != nil {
-			return pending{}, 0, nil, errors.Wrapf(err, "%d writes without an answer", len(l.waiting))
+		var m *nats.Msg
+		select {
+		case m = <-l.answers:
+		case <-l.closed:
+			return pending{}, 0, nil, errors.Wrapf(nats.ErrConnectionClosed, "%d writes without an answer", len(l.waiting))
+		case <-ctx.Done():
+			return pending{}, 0, nil, errors.Wrapf(ctx.Err(), "%d writes without an answer", len(l.waiting))
 		}
 		id := strings.TrimPrefix(m.Subject, l.inbox)
 		s, ok := l.waiting[id]

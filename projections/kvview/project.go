@@ -12,7 +12,7 @@ import (
 	"github.com/toolfleet/toolfleet/projections"
 )
 
-// Options of [Project] and [Rebuild].
+// Options of [Project], [Rebuild] and [Verify].
 type Options struct {
 	// Leads says whether this projector writes at once. One that does not writes
 	// as soon as the stored position lags behind its own by [Patience], so that
@@ -20,6 +20,9 @@ type Options struct {
 	Leads func() bool
 	// Logger for what is reported and not returned. Default none.
 	Logger *slog.Logger
+	// Seen is called by [Verify] with every event that it folds, in order, so that
+	// one reading of a long history serves other checks as well. Default nothing.
+	Seen func(*events.Record)
 
 	// hook is called at the named points of the work; tests use it to end the
 	// work there.
@@ -47,6 +50,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Seen == nil {
+		d.Seen = func(*events.Record) {}
 	}
 	if d.hook == nil {
 		d.hook = func(string) {}
@@ -76,6 +82,12 @@ func Project(ctx context.Context, log *jetlog.Log, o *Options) error {
 		return errors.Wrapf(err, "project the views of fleet %s", log.Fleet())
 	}
 	defer p.line.close()
+	p.told = newTold()
+	unobserved, err := p.told.observe(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer unobserved()
 	for {
 		err := p.run(ctx)
 		switch {
@@ -108,6 +120,7 @@ type projector struct {
 	folded  events.Seq
 	// following says that the run got as far as following the history.
 	following bool
+	told      *told
 
 	// dirty are the chains whose entries have to be written. behindSince is when
 	// the stored position fell behind, as far as is known, or zero; behindSeq is
@@ -138,6 +151,7 @@ func (p *projector) run(ctx context.Context) error {
 		return err
 	}
 	p.following = true
+	p.told.replayed.Add(ctx, int64(p.target-min(p.target, after)), "")
 	ctx, cancel := context.WithCancel(ctx)
 	records, ended := make(chan events.Record, recordsAhead), make(chan error, 1)
 	go func() { ended <- p.follow(ctx, after, records) }()
@@ -186,13 +200,20 @@ func (p *projector) loop(ctx context.Context, records <-chan events.Record) erro
 			return nil
 		}
 		if err == nil {
+			began := time.Now()
 			err = p.write(ctx)
+			p.told.wrote(ctx, p, began, err)
 		}
 		if err != nil {
 			return err
 		}
 		if p.behind() {
-			patience.Reset(Patience)
+			// What comes meanwhile does not put it off.
+			wait := time.Until(p.behindSince.Add(Patience))
+			if wait <= 0 {
+				wait = Patience
+			}
+			patience.Reset(wait)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestProjectWritesTheFolds(t *testing.T) {
 			t.Errorf("position %+v, want %d", v.position, f.history.Seq())
 		}
 		want := []string{
-			"fleet", "server.gone", "server.s0", "server.s1", "status.s0.0", "status.s1.0", "status.s1.1",
+			"fleet", "prompts.s0.0", "resources.s0.0", "server.gone", "server.s0", "server.s1", "status.s0.0", "status.s1.0", "status.s1.1",
 			"tools.s0.0", "tools.s1.0", "tools.s1.1", "worker.w",
 		}
 		if diff := cmp.Diff(want, v.keys()); diff != "" {

@@ -21,8 +21,8 @@ type (
 	ServerEntry = projections.Entry[projections.Server]
 	// InstanceEntry is the status of an instance.
 	InstanceEntry = projections.Entry[projections.Instance]
-	// ToolsEntry has the tools of an instance.
-	ToolsEntry = projections.Entry[ToolList]
+	// ListEntry has the tools of an instance, or its resources or prompts.
+	ListEntry = projections.Entry[List]
 	// WorkerEntry is a worker.
 	WorkerEntry = projections.Entry[projections.Worker]
 	// FleetEntry is the fleet itself.
@@ -120,12 +120,19 @@ func Open(ctx context.Context, nc *nats.Conn, f events.FleetID, o *ReaderOptions
 		r.logger = o.Logger
 	}
 	w, err := r.watch(ctx)
+	for try := 1; err != nil && errors.Is(err, nats.ErrNoResponders) && try < openTries && pause(ctx, retryPause) == nil; try++ {
+		w, err = r.watch(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	w.close()
 	return r, nil
 }
+
+// openTries is how often Open begins to read. In a cluster, a server may not know
+// yet that another one has just made a consumer, and say that nobody answers.
+const openTries = 4
 
 // Run keeps the copy current until the context ends, and then returns nil. An
 // outage is waited out. Its error is that of a connection that was closed.

@@ -59,9 +59,11 @@ func (f *fleet) holds(r *Reader) {
 			add(key{kind: statusKey, id: string(id), instance: n}, e.Encode)
 		}
 	}
-	for id, of := range r.copied.tools {
-		for n, e := range of {
-			add(key{kind: toolsKey, id: string(id), instance: n}, e.Encode)
+	for kind, servers := range r.copied.lists {
+		for id, of := range servers {
+			for n, e := range of {
+				add(key{kind: kind, id: string(id), instance: n}, e.Encode)
+			}
 		}
 	}
 	for id, e := range r.copied.workers {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/jetlog"
+	"github.com/toolfleet/toolfleet/otel"
 	"github.com/toolfleet/toolfleet/projections"
 )
 
@@ -30,7 +31,9 @@ type Difference struct {
 // an entry is ahead or behind, because a projector is at work, its own position
 // counts; only entries that are not the fold of their events are differences.
 func Verify(ctx context.Context, log *jetlog.Log, o *Options) ([]Difference, error) {
-	r, err := newRebuilder(ctx, log, o)
+	ctx, told := startReplay(ctx, otel.SpanVerify)
+	r, err := newRebuilder(ctx, log, o, told)
+	told.end(ctx, r, err)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +45,17 @@ func Verify(ctx context.Context, log *jetlog.Log, o *Options) ([]Difference, err
 // should not be. It returns what was different. Projectors may run meanwhile: the
 // pass that it begins makes them start anew.
 func Rebuild(ctx context.Context, log *jetlog.Log, o *Options) ([]Difference, error) {
-	r, err := newRebuilder(ctx, log, o)
+	ctx, told := startReplay(ctx, otel.SpanRebuild)
+	r, err := rebuild(ctx, log, o, told)
+	told.end(ctx, r, err)
+	if r == nil {
+		return nil, err
+	}
+	return r.differences, err
+}
+
+func rebuild(ctx context.Context, log *jetlog.Log, o *Options, told *replay) (*rebuilder, error) {
+	r, err := newRebuilder(ctx, log, o, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -50,15 +63,16 @@ func Rebuild(ctx context.Context, log *jetlog.Log, o *Options) ([]Difference, er
 	if err := r.raisePass(ctx); err != nil {
 		return nil, errors.Wrap(err, "rebuild views")
 	}
-	if r, err = newRebuilder(ctx, log, o); err != nil {
+	if r, err = newRebuilder(ctx, log, o, told); err != nil {
 		return nil, err
 	}
-	return r.differences, errors.Wrap(r.apply(ctx), "rebuild views")
+	return r, errors.Wrap(r.apply(ctx), "rebuild views")
 }
 
 // rebuilder is a fold of the whole history, beside what is stored.
 type rebuilder struct {
 	*projector
+	told        *replay // nil if this fold is none to tell of
 	head        events.Head
 	differences []Difference
 	writes      []pending
@@ -66,12 +80,12 @@ type rebuilder struct {
 }
 
 // newRebuilder reads the bucket, folds the history, and compares.
-func newRebuilder(ctx context.Context, log *jetlog.Log, o *Options) (*rebuilder, error) {
+func newRebuilder(ctx context.Context, log *jetlog.Log, o *Options, told *replay) (*rebuilder, error) {
 	b, err := openBucket(ctx, log.Conn(), log.Fleet())
 	if err != nil {
 		return nil, err
 	}
-	r := &rebuilder{projector: &projector{log: log, bucket: b, o: o.withDefaults(), blobs: newBlobCache(log)}}
+	r := &rebuilder{told: told, projector: &projector{log: log, bucket: b, o: o.withDefaults(), blobs: newBlobCache(log)}}
 	views := storedViews{ends: make(map[events.LogID]events.Seq)}
 	digests := make(map[key]events.Digest)
 	_, err = b.readAll(ctx, func(k key, raw *projections.RawEntry) error {
@@ -118,6 +132,8 @@ func (r *rebuilder) compare(ctx context.Context, stored map[key]events.Digest) e
 	for e, err := range r.log.Follow(ctx, 0, &jetlog.FollowOptions{Log: r.source, Until: r.head.Seq}) {
 		if err == nil {
 			r.history.Apply(e)
+			r.o.Seen(&e)
+			r.told.saw(&e)
 			err = check(e.Seq)
 		}
 		if err != nil {
@@ -159,8 +175,8 @@ func (r *rebuilder) entry(ctx context.Context, k key) pending {
 	if r.history.Tip(c).Seq == 0 {
 		return pending{}
 	}
-	if k.kind == toolsKey {
-		return r.toolsOf(ctx, r.history.Instance(c.Server(), c.Instance()))
+	if k.kind.isList() {
+		return r.listOf(ctx, k.kind, r.history.Instance(c.Server(), c.Instance()))
 	}
 	return r.stateOf(c)
 }

@@ -2,15 +2,11 @@ package gateway
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"github.com/cockroachdb/errors"
 	"github.com/go-json-experiment/json/jsontext"
 )
-
-// Revisions of the protocol that are served, the newest first.
-var Revisions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 
 // maxInFlight bounds the requests of one client that are not answered yet; agents
 // have a few.
@@ -23,7 +19,8 @@ var (
 	errEnded = errors.New("the client's session has ended")
 )
 
-// client is one MCP client, from initialize to its end.
+// client is one MCP client: on standard streams, or in a session from initialize
+// to its end.
 type client struct {
 	gateway *Gateway
 	done    chan struct{} // closed at the end
@@ -37,9 +34,10 @@ type client struct {
 	level          level
 	// waited says that the client's first list has been waited for.
 	waited bool
-	// listed is the number of the list that the client has, if hasOne.
-	listed uint64
-	hasOne bool
+	// listed is the number of the list of each kind that the client has, if
+	// hasOne.
+	listed [kinds]uint64
+	hasOne [kinds]bool
 	// inFlight holds what cancels each request, by its id.
 	inFlight map[string]context.CancelCauseFunc
 	// stream is where notifications go that belong to no request, or nil.
@@ -78,60 +76,44 @@ func (c *client) begin(ctx context.Context, id jsontext.Value) (_ context.Contex
 	}, nil
 }
 
-// request answers a request that has begun; notify takes, in order, the
-// notifications that belong to it, and does not block. A request that its client
-// has cancelled has no answer.
-func (c *client) request(ctx context.Context, m *message, notify func([]byte)) []byte {
-	result, err := c.serve(ctx, m, notify)
+// request answers a request that has begun, with a frame and its HTTP status. One
+// that its client has cancelled has no answer.
+func (c *client) request(ctx context.Context, a *asker) ([]byte, int) {
+	frame, status := a.answer(ctx)
 	c.mu.Lock()
-	delete(c.inFlight, string(m.ID)) // before the client can use the id again
+	delete(c.inFlight, string(a.message.ID)) // before the client can use the id again
 	c.mu.Unlock()
 	if errors.Is(context.Cause(ctx), errWithdrawn) {
-		return nil
+		return nil, status
 	}
-	return answer(m.ID, result, err)
+	return frame, status
 }
 
-func (c *client) serve(ctx context.Context, m *message, notify func([]byte)) (jsontext.Value, error) {
+// admit says whether a request may come now.
+func (c *client) admit(m *message) *rpcError {
+	if m.Method == "initialize" || m.Method == "ping" {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.greeted {
+		return &rpcError{Code: codeInvalidRequest, Message: "initialize comes first"}
+	}
+	return nil
+}
+
+// serve answers what only sessions have.
+func (c *client) serve(m *message) (jsontext.Value, error) {
 	switch m.Method {
 	case "initialize":
 		return c.initialize(m.Params)
 	case "ping":
 		return jsontext.Value("{}"), nil
-	}
-	c.mu.Lock()
-	greeted := c.greeted
-	c.mu.Unlock()
-	switch {
-	case !greeted:
-		return nil, &rpcError{Code: codeInvalidRequest, Message: "initialize comes first"}
-	case m.Method == "tools/list":
-		return c.list(ctx, m.Params)
-	case m.Method == "tools/call":
-		return c.call(ctx, m.Params, notify)
-	case m.Method == "logging/setLevel":
+	case "logging/setLevel":
 		return c.setLevel(m.Params)
 	default:
-		return nil, &rpcError{Code: codeUnknownMethod, Message: "unknown method " + m.Method}
+		return nil, unknownMethod(m.Method)
 	}
-}
-
-type implementation struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-}
-
-// greeting is the result of initialize.
-type greeting struct {
-	Revision     string `json:"protocolVersion"`
-	Capabilities struct {
-		Logging struct{} `json:"logging"`
-		Tools   struct {
-			ListChanged bool `json:"listChanged"`
-		} `json:"tools"`
-	} `json:"capabilities"`
-	Server       implementation `json:"serverInfo"`
-	Instructions string         `json:"instructions,omitzero"`
 }
 
 func (c *client) initialize(params jsontext.Value) (jsontext.Value, error) {
@@ -141,22 +123,31 @@ func (c *client) initialize(params jsontext.Value) (jsontext.Value, error) {
 	if err := read(params, &p); err != nil {
 		return nil, err
 	}
-	s := c.gateway.session
-	g := greeting{
-		Revision: p.Revision, Server: implementation{"toolfleet", c.gateway.options.Version},
-		Instructions: instructions(s.Pending(), s.Status().Servers),
-	}
-	g.Capabilities.Tools.ListChanged = true
-	if !slices.Contains(Revisions, g.Revision) {
-		g.Revision = Revisions[0]
-	}
+	g := c.gateway.greet(p.Revision)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.greeted {
 		return nil, &rpcError{Code: codeInvalidRequest, Message: "initialize was answered before"}
 	}
 	c.greeted = true
-	return mustMarshal(&g), nil
+	return g, nil
+}
+
+func (c *client) setLevel(params jsontext.Value) (jsontext.Value, error) {
+	var p struct {
+		Level string `json:"level"`
+	}
+	if err := read(params, &p); err != nil {
+		return nil, err
+	}
+	n := levelOf(p.Level)
+	if n == silent {
+		return nil, &rpcError{Code: codeInvalidParams, Message: "unknown level: it is one of debug, info, notice, warning, error, critical, alert, emergency"}
+	}
+	c.mu.Lock()
+	c.level = n
+	c.mu.Unlock()
+	return jsontext.Value("{}"), nil
 }
 
 // notified takes a notification of the client.
@@ -183,44 +174,21 @@ func (c *client) notified(m *message) {
 	}
 }
 
-// list answers tools/list.
-func (c *client) list(ctx context.Context, params jsontext.Value) (jsontext.Value, error) {
-	var p struct {
-		Cursor string `json:"cursor"`
-	}
-	if err := read(params, &p); err != nil {
-		return nil, err
-	}
-	g := c.gateway
-	c.await(ctx)
-	if p.Cursor != "" {
-		return listOf(g.session.Status().Tools, p.Cursor, g.options.PageSize, nil)
-	}
-	number := g.number.Load() // before the list that is at least as new
-	missing, tools := g.session.Pending(), g.session.Status().Tools
+// isFirst says, once, that the client has listed nothing before.
+func (c *client) isFirst() bool {
 	c.mu.Lock()
-	c.listed, c.hasOne = number, true
-	c.mu.Unlock()
-	return listOf(tools, "", g.options.PageSize, missing)
-}
-
-// await has a client's first list wait.
-func (c *client) await(ctx context.Context) {
-	c.mu.Lock()
+	defer c.mu.Unlock()
 	first := !c.waited
 	c.waited = true
-	c.mu.Unlock()
-	if first {
-		c.gateway.await(ctx)
-	}
+	return first
 }
 
 // announce tells the client that its list is old, if it has a stream.
-func (c *client) announce() {
+func (c *client) announce(k kind) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ready && c.stream != nil {
-		c.stream.push(notification("notifications/tools/list_changed", nil))
+		c.stream.push(k.changed(nil))
 	}
 }
 
@@ -240,11 +208,13 @@ func (c *client) listen(q *queue) bool {
 	return true
 }
 
-// catchUp tells a client with a stream that its list is old, if it is. The caller
-// holds the lock.
+// catchUp tells a client with a stream which of its lists are old. The caller holds
+// the lock.
 func (c *client) catchUp() {
-	if c.ready && c.stream != nil && c.hasOne && c.listed != c.gateway.number.Load() {
-		c.stream.push(notification("notifications/tools/list_changed", nil))
+	for k := range kinds {
+		if c.ready && c.stream != nil && c.hasOne[k] && c.listed[k] != c.gateway.number[k].Load() {
+			c.stream.push(k.changed(nil))
+		}
 	}
 }
 

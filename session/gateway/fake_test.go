@@ -25,10 +25,16 @@ type fleet struct {
 	// answer answers calls.
 	answer func(ctx context.Context, name string, arguments []byte, o *session.CallOptions) (*session.Result, error)
 
-	mu      sync.Mutex // guards what follows
-	tools   []session.Tool
-	servers []projections.Status
-	pending []events.ServerID
+	// ask answers everything else that goes to a server.
+	ask func(method string, server events.ServerID, what, arguments string) (string, error)
+
+	mu        sync.Mutex // guards what follows
+	tools     []session.Tool
+	resources []session.Resource
+	templates []session.Template
+	prompts   []session.Prompt
+	servers   []projections.Status
+	pending   []events.ServerID
 }
 
 func newFleet(tools ...string) *fleet {
@@ -43,12 +49,16 @@ func (f *fleet) list(definitions ...string) {
 	f.tools = nil
 	for _, d := range definitions {
 		var t struct {
-			Name string `json:"name"`
+			Name        string         `json:"name"`
+			Description string         `json:"description"`
+			Schema      jsontext.Value `json:"inputSchema"`
 		}
 		if err := json.Unmarshal([]byte(d), &t); err != nil {
 			panic(err)
 		}
-		f.tools = append(f.tools, session.Tool{Name: "s__" + t.Name, Server: "s", Tool: t.Name, Definition: jsontext.Value(d)})
+		f.tools = append(f.tools, session.Tool{
+			Name: "s__" + t.Name, Server: "s", Tool: t.Name, Definition: jsontext.Value(d), Description: t.Description, InputSchema: t.Schema,
+		})
 	}
 	f.mu.Unlock()
 	f.signal()
@@ -65,6 +75,61 @@ func (f *fleet) Status() session.Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return session.Status{Tools: f.tools, Servers: f.servers}
+}
+
+func (f *fleet) Tools() ([]session.Tool, events.Seq) { return f.Status().Tools, 0 }
+
+func (f *fleet) Resources() []session.Resource {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.resources
+}
+
+func (f *fleet) Templates() []session.Template {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.templates
+}
+
+func (f *fleet) Prompts() []session.Prompt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.prompts
+}
+
+// change changes the lists and says so.
+func (f *fleet) change(how func()) {
+	f.mu.Lock()
+	how()
+	f.mu.Unlock()
+	f.signal()
+}
+
+func aResource(server events.ServerID, uri string) session.Resource {
+	return session.Resource{Server: server, URI: uri, Definition: jsontext.Value(fmt.Sprintf(`{"size":1.0,"uri":%q}`, uri))}
+}
+
+func aTemplate(server events.ServerID, uri string) session.Template {
+	return session.Template{Server: server, URITemplate: uri, Definition: jsontext.Value(fmt.Sprintf(`{"uriTemplate":%q,"of":%q}`, uri, server))}
+}
+
+func aPrompt(server events.ServerID, name string) session.Prompt {
+	return session.Prompt{Name: string(server) + "__" + name, Server: server, Prompt: name, Definition: jsontext.Value(fmt.Sprintf(`{"name":%q,"x":1.0}`, name))}
+}
+
+func (f *fleet) Read(_ context.Context, server events.ServerID, uri string, _ *session.CallOptions) (jsontext.Value, error) {
+	r, err := f.ask("read", server, uri, "")
+	return jsontext.Value(r), err
+}
+
+func (f *fleet) Prompt(_ context.Context, name string, arguments []byte, _ *session.CallOptions) (jsontext.Value, error) {
+	r, err := f.ask("prompt", "", name, string(arguments))
+	return jsontext.Value(r), err
+}
+
+func (f *fleet) Complete(_ context.Context, server events.ServerID, params []byte) (jsontext.Value, error) {
+	r, err := f.ask("complete", server, "", string(params))
+	return jsontext.Value(r), err
 }
 
 func (f *fleet) Pending() []events.ServerID {
@@ -159,6 +224,21 @@ const (
 	changed     = `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{}}`
 	initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 )
+
+const (
+	says  = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}`
+	about = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"toolfleet","version":"devel"}`
+)
+
+// stray adds to parameters, which say nothing in _meta, what those of a request
+// without a session say.
+func stray(params string) string {
+	comma := ","
+	if params == "{}" {
+		comma = ""
+	}
+	return "{" + says + "}" + comma + params[1:]
+}
 
 func expect(t *testing.T, got, want string) {
 	t.Helper()

@@ -137,12 +137,25 @@ func (c *capture) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (
 	return resp, err
 }
 
+// captureHTTP also has what the client looks for in a transport over HTTP.
+type captureHTTP struct {
+	*capture
+	http *transport.StreamableHTTP
+}
+
+func (c *captureHTTP) SetProtocolVersion(v string)  { c.http.SetProtocolVersion(v) }
+func (c *captureHTTP) RequiresLegacyProtocol() bool { return c.http.RequiresLegacyProtocol() }
+
 // connect makes the library's client of a transport, with its own way to agree on
 // a revision.
 func connect(t *testing.T, over transport.Interface, o ...client.ClientOption) *wire {
 	t.Helper()
 	w := &wire{t: t, raw: &capture{Interface: over}, changed: make(chan string, 100)}
-	w.Client = client.NewClient(w.raw, o...)
+	var through transport.Interface = w.raw
+	if h, ok := over.(*transport.StreamableHTTP); ok {
+		through = &captureHTTP{w.raw, h}
+	}
+	w.Client = client.NewClient(through, o...)
 	w.OnNotification(func(n mcp.JSONRPCNotification) { w.changed <- n.Method })
 	if err := w.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -151,7 +164,7 @@ func connect(t *testing.T, over transport.Interface, o ...client.ClientOption) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.ProtocolVersion != gateway.Revisions[0] || r.ServerInfo.Name != "toolfleet" || r.Capabilities.Tools == nil || !r.Capabilities.Tools.ListChanged {
+	if r.ServerInfo.Name != "toolfleet" || r.Capabilities.Tools == nil || !r.Capabilities.Tools.ListChanged || r.Capabilities.Resources.Subscribe {
 		t.Errorf("greeted with %+v", r)
 	}
 	return w
@@ -198,7 +211,7 @@ func (w *wire) heard(method string) {
 	}
 }
 
-const odd = `{"title":"T","name":"odd","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","minProperties":1.0},"vendor":{"n":9007199254740993}}`
+const odd = `{"title":"T","name":"odd","description":"d","inputSchema":{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","minProperties":1.0},"vendor":{"n":9007199254740993}}`
 
 // R14, R20, R22: the MCP library's client sees the fleet as one server, over both
 // transports, and nothing of what its servers say is lost.
@@ -209,18 +222,21 @@ func TestAFleetIsOneServer(t *testing.T) {
 	g := f.serve(&gateway.Options{Tokens: map[string]string{"me": "t0ken"}})
 	web := httptest.NewServer(g)
 	t.Cleanup(web.Close)
-	for name, dial := range map[string]func(*testing.T) *wire{
-		"http": func(t *testing.T) *wire {
-			return connect(t, overHTTP(t, web.URL), client.WithProtocolVersion(gateway.Revisions[0]))
-		},
-		"http, asked for a newer revision first": func(t *testing.T) *wire {
-			return connect(t, overHTTP(t, web.URL))
-		},
-		"stdio": func(t *testing.T) *wire { return connect(t, overPipes(t, g)) },
+	for name, tt := range map[string]struct {
+		dial     func(*testing.T) *wire
+		revision string
+	}{
+		"http, with a session": {func(t *testing.T) *wire { return connect(t, overHTTP(t, web.URL), pinned) }, gateway.Revisions[1]},
+		"http":                 {func(t *testing.T) *wire { return connect(t, overHTTP(t, web.URL)) }, gateway.Revisions[0]},
+		"stdio, greeted":       {func(t *testing.T) *wire { return connect(t, overPipes(t, g), pinned) }, gateway.Revisions[1]},
+		"stdio":                {func(t *testing.T) *wire { return connect(t, overPipes(t, g)) }, gateway.Revisions[0]},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := dial(t)
+			w := tt.dial(t)
 			defer w.close()
+			if v := w.ProtocolVersion(); v != tt.revision {
+				t.Fatalf("revision %s", v)
+			}
 			names := w.names()
 			if len(names) != len(mcptest.Special)+1 || names[0] != "kit__ask" {
 				t.Fatalf("tools %v", names)
@@ -229,7 +245,11 @@ func TestAFleetIsOneServer(t *testing.T) {
 				t.Errorf("the list has no %s:\n%s", want, w.raw.result)
 			}
 			_, _ = w.call(t.Context(), "kit__odd", `{}`) // whatever the library makes of it
-			if diff := cmp.Diff(mcptest.OddResult, w.raw.result); diff != "" {
+			want := mcptest.OddResult
+			if tt.revision == gateway.Revisions[0] {
+				want = strings.Replace(want, "{", `{"resultType":"complete",`, 1)
+			}
+			if diff := cmp.Diff(want, w.raw.result); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
 			r, err := w.call(t.Context(), "kit__echo", `{"n":9007199254740993}`)
@@ -261,9 +281,20 @@ func TestAServerThatComesLate(t *testing.T) {
 	g := f.serve(&gateway.Options{Tokens: map[string]string{"me": "t0ken"}})
 	web := httptest.NewServer(g)
 	t.Cleanup(web.Close)
-	// Whoever listens to a stream agrees on a revision that has one.
+	// Whoever listens to the stream of a session agrees on a revision that has one.
 	listening := transport.WithContinuousListening() //nolint:staticcheck // it is what these revisions have
-	clients := []*wire{connect(t, overHTTP(t, web.URL, listening)), connect(t, overPipes(t, g))}
+	clients := []*wire{
+		connect(t, overHTTP(t, web.URL, listening)), connect(t, overPipes(t, g), pinned),
+		connect(t, overHTTP(t, web.URL)), connect(t, overPipes(t, g)),
+	}
+	for _, w := range clients[2:] {
+		stop, err := w.ListenAsync(t.Context(), mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		w.heard("notifications/subscriptions/acknowledged")
+	}
 	for _, w := range clients {
 		defer w.close()
 		if names := w.names(); len(names) != 0 {
@@ -278,6 +309,30 @@ func TestAServerThatComesLate(t *testing.T) {
 		}
 	}
 }
+
+// R21, M16: a call that a server does not survive is answered, with an outcome that
+// nobody knows, and the next one by its successor.
+func TestAServerThatDiesOnACall(t *testing.T) {
+	f := newFleet(t)
+	f.start("kit", mcptest.Script{Tools: []string{"die", "echo"}})
+	g := f.serve(&gateway.Options{Tokens: map[string]string{"me": "t0ken"}})
+	web := httptest.NewServer(g)
+	t.Cleanup(web.Close)
+	for _, w := range []*wire{connect(t, overHTTP(t, web.URL)), connect(t, overHTTP(t, web.URL), pinned)} {
+		defer w.close()
+		w.names()
+		r, err := w.call(t.Context(), "kit__die", `{}`)
+		if err != nil || !r.IsError || !strings.Contains(w.raw.result, session.ErrUnknownOutcome.Error()) {
+			t.Errorf("%s, %v", w.raw.result, err)
+		}
+		if r, err = w.call(t.Context(), "kit__echo", `{}`); err != nil || r.IsError {
+			t.Errorf("the next: %s, %v", w.raw.result, err)
+		}
+	}
+}
+
+// pinned has a client begin with initialize, as those do that know no more.
+var pinned = client.WithProtocolVersion(gateway.Revisions[1])
 
 // overHTTP returns a way to a gateway for a client with its token.
 func overHTTP(t *testing.T, url string, o ...transport.StreamableHTTPCOption) transport.Interface {

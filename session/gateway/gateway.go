@@ -1,14 +1,15 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/guard"
 	"github.com/toolfleet/toolfleet/session"
 )
 
@@ -32,11 +33,18 @@ const (
 
 // Session is what a gateway needs of a [session.Session].
 type Session interface {
+	Tools() ([]session.Tool, events.Seq)
+	Resources() []session.Resource
+	Templates() []session.Template
+	Prompts() []session.Prompt
 	Status() session.Status
 	Pending() []events.ServerID
 	WaitReady(ctx context.Context, servers ...events.ServerID) error
 	Changes() <-chan struct{}
 	Call(ctx context.Context, name string, arguments []byte, o *session.CallOptions) (*session.Result, error)
+	Read(ctx context.Context, server events.ServerID, uri string, o *session.CallOptions) (jsontext.Value, error)
+	Prompt(ctx context.Context, name string, arguments []byte, o *session.CallOptions) (jsontext.Value, error)
+	Complete(ctx context.Context, server events.ServerID, params []byte) (jsontext.Value, error)
 }
 
 // Options of [New].
@@ -55,6 +63,10 @@ type Options struct {
 
 	// What follows is for HTTP only.
 
+	// Guard decides whose requests are served, in place of Tokens, Open, Hosts and
+	// Origins: those of principals with the scope [guard.Call] and, all but calls
+	// of tools, with [guard.Read]. Default one that those four make.
+	Guard *guard.Guard
 	// Tokens are bearer tokens by the name of the principal that holds them.
 	// Default none: nobody may connect.
 	Tokens map[string]string
@@ -104,23 +116,41 @@ func (o *Options) withDefaults() Options {
 type Gateway struct {
 	session  Session
 	options  Options
-	guard    *guard
+	guard    *guard.Guard
 	sessions *sessions
+	// about is what the gateway says it is.
+	about jsontext.Value
+	// life ends with the gateway.
+	life context.Context //nolint:containedctx // requests without a session end with it
+	end  context.CancelCauseFunc
 
-	// number counts the lists of tools that differ for clients.
-	number atomic.Uint64
+	// offered is the offer that was made last.
+	offered atomic.Pointer[offer]
+	// number counts the lists of each kind that differ for clients.
+	number [kinds]atomic.Uint64
+	// stray is how many requests without a session are in flight.
+	stray atomic.Int64
 
-	mu      sync.Mutex // guards what follows, and is taken before a client's
-	clients map[*client]struct{}
+	mu        sync.Mutex // guards what follows, and is taken before a client's
+	clients   map[*client]struct{}
+	listeners map[*listener]struct{}
 	// moved is closed at the session's next signal.
-	moved  chan struct{}
-	closed bool
+	moved chan struct{}
+	// awaited says since when servers have been waited for that are still missing.
+	awaited map[events.ServerID]time.Time
+	closed  bool
 }
 
 // New returns a gateway to a session, whose signals of changes it takes: nobody
 // else may. [Gateway.Run] belongs to it.
 func New(s Session, o *Options) *Gateway {
-	g := &Gateway{session: s, options: o.withDefaults(), clients: make(map[*client]struct{}), moved: make(chan struct{})}
+	g := &Gateway{
+		session: s, options: o.withDefaults(), moved: make(chan struct{}),
+		clients: make(map[*client]struct{}), listeners: make(map[*listener]struct{}),
+		awaited: make(map[events.ServerID]time.Time),
+	}
+	g.life, g.end = context.WithCancelCause(context.Background())
+	g.about = mustMarshal(implementation{"toolfleet", g.options.Version})
 	g.guard = newGuard(&g.options)
 	g.sessions = newSessions(g.options.MaxSessions, g.options.Idle)
 	return g
@@ -130,7 +160,7 @@ func New(s Session, o *Options) *Gateway {
 // are cancelled, streams and sessions end, and requests are refused. It returns
 // nil.
 func (g *Gateway) Run(ctx context.Context) error {
-	before := g.session.Status().Tools
+	before := g.look()
 	for {
 		select {
 		case <-g.session.Changes():
@@ -144,76 +174,27 @@ func (g *Gateway) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			continue
 		}
-		now := g.session.Status().Tools
-		if !slices.EqualFunc(before, now, looksTheSame) {
-			g.announce()
+		now := g.look()
+		for _, k := range now.changed(&before) {
+			g.announce(k)
 		}
 		before = now
 	}
 }
 
-// looksTheSame says whether clients see no difference between two tools.
-func looksTheSame(a, b session.Tool) bool {
-	return a.Name == b.Name && bytes.Equal(a.Definition, b.Definition)
-}
-
 // announce tells every client that its list is old.
-func (g *Gateway) announce() {
-	g.number.Add(1)
+func (g *Gateway) announce(k kind) {
+	g.number[k].Add(1)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for c := range g.clients {
-		c.announce()
+		c.announce(k)
 	}
-}
-
-// move lets those who wait look again.
-func (g *Gateway) move() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.moved)
-	g.moved = make(chan struct{})
-}
-
-// await waits for servers that are starting and whose tools nobody knows, within
-// the limit. One that has failed already may take any time: nobody waits for it.
-func (g *Gateway) await(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, max(0, g.options.StartupWait))
-	defer cancel()
-	for {
-		g.mu.Lock()
-		moved := g.moved
-		g.mu.Unlock()
-		hopeful := g.hopeful()
-		if len(hopeful) == 0 || ctx.Err() != nil {
-			return
-		}
-		wait, stop := context.WithCancel(ctx)
-		ready := make(chan struct{})
-		go func() {
-			_ = g.session.WaitReady(wait, hopeful...) // the list names what is missing
-			close(ready)
-		}()
-		select {
-		case <-moved:
-		case <-ready:
-			cancel()
-		}
-		stop()
-		<-ready
-	}
-}
-
-// hopeful returns the servers without known tools that are starting, and have not
-// failed so far.
-func (g *Gateway) hopeful() []events.ServerID {
-	pending := g.session.Pending()
-	for _, n := range g.session.Status().Servers {
-		if n.Failure != nil {
-			pending = slices.DeleteFunc(pending, func(id events.ServerID) bool { return id == n.ID })
+	for l := range g.listeners {
+		if l.wants(k) {
+			l.notify(k.changed(l.params))
 		}
 	}
-	return pending
 }
 
 // enter makes a client one that hears of changes; false after the end.
@@ -241,6 +222,7 @@ func (g *Gateway) close() {
 	left := g.clients
 	g.clients = nil
 	g.mu.Unlock()
+	g.end(errEnded)
 	for c := range left {
 		c.close()
 	}

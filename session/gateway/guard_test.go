@@ -1,9 +1,18 @@
 package gateway
 
 import (
+	"context"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/guard"
+	"github.com/toolfleet/toolfleet/session"
 )
 
 // Pages that a browser shows cannot send requests, whatever their name
@@ -134,6 +143,86 @@ func TestBodies(t *testing.T) {
 		} {
 			if got := s.with("Content-Type", kind).status(http.MethodPost, request(1, "ping", `{}`)); got != want {
 				t.Errorf("%q: status %d, want %d", kind, got, want)
+			}
+		}
+	})
+}
+
+// A body that is far too long is not read.
+func TestAHugeBody(t *testing.T) {
+	overHTTP(t, newFleet(), nil, func(t *testing.T, _ *Gateway, w *web) {
+		s := w.greet()
+		for _, n := range []*web{s, w.with(revisionHeader, modern)} {
+			body := new(counted)
+			body.left.Store(64 << 20)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://localhost/mcp", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = n.header.Clone()
+			resp, err := n.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status, _ := n.read(resp); status != http.StatusRequestEntityTooLarge {
+				t.Errorf("status %d", status)
+			}
+			if sent := 64<<20 - body.left.Load(); sent > 2*DefaultMaxMessage {
+				t.Errorf("%d bytes of it were read", sent)
+			}
+		}
+	})
+}
+
+// counted is a body whose bytes are counted as they leave.
+type counted struct{ left atomic.Int64 }
+
+func (c *counted) Read(p []byte) (int, error) {
+	n := min(len(p), int(c.left.Load()))
+	for i := range p[:n] {
+		p[i] = ' '
+	}
+	c.left.Add(-int64(n))
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Whoever may read but not call lists and reads, whatever the revision; whoever may
+// do neither is refused.
+func TestScopes(t *testing.T) {
+	f := newFleet(`{"name":"a"}`)
+	f.resources = []session.Resource{aResource("a", "x:1")}
+	f.ask = func(string, events.ServerID, string, string) (string, error) { return `{}`, nil }
+	var called int
+	f.answer = func(context.Context, string, []byte, *session.CallOptions) (*session.Result, error) {
+		called++
+		return &session.Result{JSON: jsontext.Value(`{}`)}, nil
+	}
+	o := &Options{Guard: guard.New(&guard.Options{Holder: func(token string) (guard.Principal, bool) {
+		return guard.Principal{Name: token, Scopes: []guard.Scope{guard.Scope(token)}}, true
+	}})}
+	overHTTP(t, f, o, func(t *testing.T, _ *Gateway, w *web) {
+		for scope, want := range map[guard.Scope][2]int{guard.Read: {200, 403}, guard.Call: {200, 200}, guard.Change: {403, 403}} {
+			n := w.with("Authorization", "Bearer "+string(scope))
+			called = 0
+			list, _ := n.ask("tools/list", "", `{}`)
+			read, _ := n.ask("resources/read", "x:1", `{"uri":"x:1"}`)
+			call, body := n.ask("tools/call", "s__a", `{"name":"s__a"}`)
+			if list != want[0] || read != want[0] || call != want[1] || (called == 1) != (want[1] == http.StatusOK) {
+				t.Errorf("%s: listed %d, read %d, called %d (%d times): %s", scope, list, read, call, called, body)
+			}
+			if want[0] != http.StatusOK {
+				continue
+			}
+			r := n.greet().do(t.Context(), http.MethodPost, request(1, "tools/call", `{"name":"s__a"}`))
+			if _, body = n.read(r); r.StatusCode != want[1] {
+				t.Errorf("%s: called %d in a session", scope, r.StatusCode)
+			}
+			if want[1] == http.StatusForbidden {
+				expectPart(t, body, `"id":1`, `"code":-31403`)
+				expectPart(t, r.Header.Get("WWW-Authenticate"), `error="insufficient_scope"`, `scope="call"`)
 			}
 		}
 	})

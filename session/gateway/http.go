@@ -1,11 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"mime"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,36 +13,41 @@ import (
 )
 
 const (
-	// sessionHeader and revisionHeader are the protocol's.
-	sessionHeader  = "Mcp-Session-Id"
-	revisionHeader = "Mcp-Protocol-Version"
-
 	// bodyLimit is how long a client has for the body of a request.
 	bodyLimit = 30 * time.Second
+	// maxStray bounds the requests without a session that are in flight, of all
+	// clients together.
+	maxStray = 4096
+	// largeBody is up to where a body has its memory before it has come.
+	largeBody = 64 << 10
 )
 
 // ServeHTTP serves one request of the streamable HTTP transport, whatever its
 // path.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	principal, ok := g.guard.check(w, r)
+	who, ok := g.admit(w, r)
 	if !ok {
 		return
 	}
-	switch r.Method {
-	case http.MethodPost:
-		g.post(w, r, principal)
-	case http.MethodGet:
-		g.withSession(w, r, principal, g.listen)
-	case http.MethodDelete:
-		g.withSession(w, r, principal, g.end)
+	allowed := "POST, GET, DELETE"
+	if r.Header.Get(revisionHeader) == modern {
+		allowed = http.MethodPost
+	}
+	switch {
+	case !strings.Contains(allowed, r.Method):
+		w.Header().Set("Allow", allowed)
+		http.Error(w, "use "+allowed, http.StatusMethodNotAllowed)
+	case r.Method == http.MethodPost:
+		g.post(w, r, who)
+	case r.Method == http.MethodGet:
+		g.withSession(w, r, who, g.listen)
 	default:
-		w.Header().Set("Allow", "POST, GET, DELETE")
-		http.Error(w, "use POST, GET or DELETE", http.StatusMethodNotAllowed)
+		g.withSession(w, r, who, g.leaveSession)
 	}
 }
 
 // post takes one message.
-func (g *Gateway) post(w http.ResponseWriter, r *http.Request, principal string) {
+func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who visitor) {
 	body, ok := g.body(w, r)
 	if !ok {
 		return
@@ -51,12 +56,19 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, principal string)
 	switch {
 	case bad != nil:
 		refuse(w, http.StatusBadRequest, failure(m.ID, bad))
+	case m.Method == "tools/call" && who.refused != nil:
+		who.refused.Header(w.Header())
+		refuse(w, who.refused.Status, failure(m.ID, &rpcError{Code: codeForbidden, Message: who.refused.Reason}))
+	case m.isModern(r.Header.Get(revisionHeader)):
+		g.serveStray(w, r, m)
 	case m.Method == "initialize" && m.isRequest():
-		g.greet(w, r, principal, m)
+		g.beginSession(w, who, m)
+	case m.Method == "notifications/cancelled" && r.Header.Get(sessionHeader) == "":
+		w.WriteHeader(http.StatusAccepted) // whose it is cannot be told: it reaches nothing
 	default:
-		g.withSession(w, r, principal, func(w http.ResponseWriter, r *http.Request, n *seat) {
+		g.withSession(w, r, who, func(w http.ResponseWriter, r *http.Request, n *seat) {
 			if m.isRequest() {
-				exchange(w, r, n.client, m)
+				n.client.serveHTTP(w, r, m)
 				return
 			}
 			n.client.notified(m) // an answer is to nothing that was asked
@@ -73,7 +85,7 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	}
 	// Where the connection can; the server takes it off at the end of the body.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyLimit))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(g.options.MaxMessage)))
+	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(g.options.MaxMessage)), r.ContentLength)
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
@@ -86,18 +98,56 @@ func (g *Gateway) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return body, true
 }
 
-// greet answers initialize and begins a session with it.
-func (g *Gateway) greet(w http.ResponseWriter, r *http.Request, principal string, m *message) {
+// readAll reads to the end of what is about so long, or of unknown length.
+func readAll(r io.Reader, length int64) ([]byte, error) {
+	var b bytes.Buffer
+	if length > 0 && length <= largeBody {
+		b.Grow(int(length) + bytes.MinRead)
+	}
+	_, err := b.ReadFrom(r)
+	return b.Bytes(), err
+}
+
+// serveStray serves a message that is in no session. A notification means nothing
+// here: the end of its POST cancels a request.
+func (g *Gateway) serveStray(w http.ResponseWriter, r *http.Request, m *message) {
+	if !m.isRequest() {
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	if err := m.checkHeaders(r.Header); err != nil {
+		refuse(w, max(err.status, http.StatusBadRequest), failure(m.ID, err))
+		return
+	}
+	defer g.stray.Add(-1)
+	if g.stray.Add(1) > maxStray {
+		busy(w, "too many requests are in flight: wait for some to end")
+		return
+	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	stop := context.AfterFunc(g.life, func() { cancel(errEnded) }) //nolint:contextcheck // it ends with the gateway, too
+	defer stop()
+	x := newExchange(w, r, cancel)
+	a := &asker{gateway: g, message: m, header: r.Header, notify: x.notify}
+	if m.Method == "subscriptions/listen" && !x.streams {
+		http.Error(w, "the answer is text/event-stream, which the request does not accept", http.StatusNotAcceptable)
+		return
+	}
+	x.end(a.answer(ctx))
+}
+
+// beginSession answers initialize and begins a session with it.
+func (g *Gateway) beginSession(w http.ResponseWriter, who visitor, m *message) {
 	c := newClient(g, nil)
-	result, err := c.serve(r.Context(), m, nil)
+	result, err := c.initialize(m.Params)
 	if err != nil {
 		refuse(w, http.StatusOK, failure(m.ID, err))
 		return
 	}
-	n, ok := g.sessions.add(principal, c, func() { g.leave(c) })
+	n, ok := g.sessions.add(who.principal, c, func() { g.leave(c) })
 	if !ok {
-		w.Header().Set("Retry-After", "60")
-		http.Error(w, "too many sessions: end one, or wait", http.StatusServiceUnavailable)
+		busy(w, "too many sessions: end one, or wait")
 		return
 	}
 	defer g.sessions.release(n)
@@ -110,11 +160,16 @@ func (g *Gateway) greet(w http.ResponseWriter, r *http.Request, principal string
 	refuse(w, http.StatusOK, answer(m.ID, result, nil))
 }
 
+func busy(w http.ResponseWriter, words string) {
+	w.Header().Set("Retry-After", "60")
+	http.Error(w, words, http.StatusServiceUnavailable)
+}
+
 // withSession serves a request of an existing session, or answers that there is
 // none.
-func (g *Gateway) withSession(w http.ResponseWriter, r *http.Request, principal string, serve func(http.ResponseWriter, *http.Request, *seat)) {
-	if v := r.Header.Get(revisionHeader); v != "" && !slices.Contains(Revisions, v) {
-		http.Error(w, "this revision of the protocol is not served: use one of "+strings.Join(Revisions, ", "), http.StatusBadRequest)
+func (g *Gateway) withSession(w http.ResponseWriter, r *http.Request, who visitor, serve func(http.ResponseWriter, *http.Request, *seat)) {
+	if v := r.Header.Get(revisionHeader); isLater(v) {
+		refuse(w, http.StatusBadRequest, failure(nil, unserved(v)))
 		return
 	}
 	id := r.Header.Get(sessionHeader)
@@ -122,7 +177,7 @@ func (g *Gateway) withSession(w http.ResponseWriter, r *http.Request, principal 
 		http.Error(w, "the header "+sessionHeader+" is missing: begin with initialize", http.StatusBadRequest)
 		return
 	}
-	n, ok := g.sessions.use(id, principal)
+	n, ok := g.sessions.use(id, who.principal)
 	if !ok {
 		http.Error(w, "there is no such session: begin with initialize", http.StatusNotFound)
 		return
@@ -138,68 +193,18 @@ func refuse(w http.ResponseWriter, status int, frame []byte) {
 	_ = s.json(status, frame) // a client that is gone gets none
 }
 
-// exchange serves a request of a session until it is answered.
-func exchange(w http.ResponseWriter, r *http.Request, c *client, m *message) {
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
+// serveHTTP serves a request of a session until it is answered.
+func (c *client) serveHTTP(w http.ResponseWriter, r *http.Request, m *message) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
 	ctx, end, err := c.begin(ctx, m.ID)
 	if err != nil {
 		refuse(w, http.StatusOK, failure(m.ID, err))
 		return
 	}
 	defer end()
-	s, q := newStream(w), newQueue()
-	defer s.end()
-	streams := strings.Contains(r.Header.Get("Accept"), "text/event-stream")
-	notify := q.push
-	if !streams {
-		notify = func([]byte) {}
-	}
-	answered := make(chan []byte, 1)
-	go func() { answered <- c.request(ctx, m, notify) }()
-	last, err := s.until(answered, q, streams)
-	if err != nil {
-		cancel() // nobody is there to be answered
-		<-answered
-		return
-	}
-	switch {
-	case last == nil && streams:
-		_ = s.begin() // cancelled: a stream that ends
-	case last == nil:
-		w.WriteHeader(http.StatusAccepted)
-	case s.begun:
-		_ = s.event(last)
-	default:
-		_ = s.json(http.StatusOK, last)
-	}
-}
-
-// until writes the notifications of a request until it is answered. Its error is
-// that the client is gone, or does not read.
-func (s *stream) until(answered <-chan []byte, q *queue, beats bool) ([]byte, error) {
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
-	if !beats {
-		beat.Stop()
-	}
-	for {
-		select {
-		case <-q.wake:
-			beat.Reset(heartbeat)
-			if err := s.events(q.take()); err != nil {
-				return nil, err
-			}
-		case <-beat.C:
-			if err := s.comment(); err != nil {
-				return nil, err
-			}
-		case last := <-answered:
-			return last, s.events(q.take())
-		case <-q.over:
-			return nil, errSlow
-		}
-	}
+	x := newExchange(w, r, cancel)
+	x.end(c.request(ctx, &asker{gateway: c.gateway, client: c, message: m, header: r.Header, notify: x.notify}))
 }
 
 // listen serves the stream of notifications that belong to no request.
@@ -216,34 +221,12 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request, n *seat) {
 	}
 	defer n.client.forget(q)
 	if s.begin() == nil {
-		_ = s.follow(r.Context(), q) // the client is gone, or will open another
+		_ = s.follow(q, r.Context().Done()) // the client is gone, or will open another
 	}
 }
 
-// follow writes notifications until the queue is over or the client is gone.
-func (s *stream) follow(ctx context.Context, q *queue) error {
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case <-q.wake:
-			if err := s.events(q.take()); err != nil {
-				return err
-			}
-		case <-beat.C:
-			if err := s.comment(); err != nil {
-				return err
-			}
-		case <-q.over:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// end ends a session.
-func (g *Gateway) end(w http.ResponseWriter, _ *http.Request, n *seat) {
+// leaveSession ends a session.
+func (g *Gateway) leaveSession(w http.ResponseWriter, _ *http.Request, n *seat) {
 	g.sessions.remove(n)
 	g.leave(n.client)
 	w.WriteHeader(http.StatusNoContent)

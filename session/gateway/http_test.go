@@ -16,7 +16,7 @@ import (
 )
 
 func TestOverHTTP(t *testing.T) {
-	f := newFleet(`{"name":"a"}`)
+	f := newFleet(`{"name":"a","description":"d"}`)
 	f.answer = answers("{\n\"content\":[]}")
 	overHTTP(t, f, nil, func(t *testing.T, _ *Gateway, w *web) {
 		s := w.greet()
@@ -25,7 +25,7 @@ func TestOverHTTP(t *testing.T) {
 			t.Errorf("content type %s", kind)
 		}
 		_, body := s.read(r)
-		expect(t, body, result(1, `{"tools":[{"name":"s__a"}]}`))
+		expect(t, body, result(1, `{"tools":[{"name":"s__a","description":"d"}]}`))
 		_, body = s.post(request(2, "tools/call", `{"name":"s__a"}`))
 		expect(t, body, result(2, `{ "content":[]}`))
 		_, body = s.post(request(3, "tools/none", `{}`))
@@ -63,7 +63,7 @@ func TestProgressMakesAStream(t *testing.T) {
 		}
 		if name == "slow" {
 			select {
-			case <-time.After(bodyLimit + time.Second):
+			case <-time.After(bodyLimit + time.Millisecond):
 			case <-ctx.Done():
 				return nil, context.Cause(ctx)
 			}
@@ -87,9 +87,9 @@ func TestProgressMakesAStream(t *testing.T) {
 		begun := time.Now()
 		p := s.stream(http.MethodPost, request(1, "tools/call", `{"name":"slow"}`))
 		expect(t, p.next(), ":")
-		within(t, begun, heartbeat)
+		within(t, begun, earlyByte)
 		expect(t, p.next(), ":")
-		within(t, begun, 2*heartbeat)
+		within(t, begun, earlyByte+heartbeat)
 		expect(t, p.next(), "data: "+result(1, `{}`))
 		p.close()
 		// The connection has no limit left from the stream.
@@ -151,7 +151,7 @@ func TestTheStream(t *testing.T) {
 		f.list(`{"name":"a"}`)
 		expect(t, first.next(), "data: "+changed)
 		expect(t, first.next(), ":")
-		within(t, begun, settle+heartbeat-settle)
+		within(t, begun, settle+heartbeat)
 		// Another stream takes its place.
 		second := s.stream(http.MethodGet, "")
 		expect(t, first.next(), "")
@@ -281,13 +281,13 @@ func TestAFloodOverHTTP(t *testing.T) {
 func TestNotificationsComeBeforeTheAnswer(t *testing.T) {
 	for range 50 { // whichever is seen first
 		w := httptest.NewRecorder()
-		s, q, answered := newStream(w), newQueue(), make(chan []byte, 1)
-		q.push([]byte("1"))
-		answered <- []byte("2")
-		if last, err := s.until(answered, q, true); err != nil || string(last) != "2" {
-			t.Fatalf("%s, %v", last, err)
-		}
-		expect(t, w.Body.String(), "data: 1\n\n")
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set("Accept", "text/event-stream")
+		x := newExchange(w, r, nil)
+		x.notify([]byte("1"))
+		x.notify([]byte("2"))
+		x.end([]byte("3"), http.StatusOK)
+		expect(t, w.Body.String(), "data: 1\n\ndata: 2\n\ndata: 3\n\n")
 	}
 }
 

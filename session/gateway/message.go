@@ -9,14 +9,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Codes of JSON-RPC errors.
+// Codes of JSON-RPC errors. The last ones are this gateway's own, outside of the
+// range that JSON-RPC reserves.
 const (
 	codeParse          = -32700
 	codeInvalidRequest = -32600
 	codeUnknownMethod  = -32601
 	codeInvalidParams  = -32602
-	codeBusy           = -32000
+	codeInternal       = -32603
+	codeNoResource     = -32002 // of earlier revisions
+	codeHeaders        = -32020
+	codeRevision       = -32022
 	codeCancelled      = -32800
+	codeBusy           = -31429
+	codeForbidden      = -31403
 )
 
 // message is one JSON-RPC message of a client.
@@ -27,6 +33,19 @@ type message struct {
 	Params  jsontext.Value `json:"params,omitzero"`
 	Result  jsontext.Value `json:"result,omitzero"`
 	Error   jsontext.Value `json:"error,omitzero"`
+
+	// meta is what the parameters say about the message itself.
+	meta meta
+}
+
+// meta is the member "_meta" of parameters, as far as it matters here.
+type meta struct {
+	Token        jsontext.Value `json:"progressToken"`
+	Revision     string         `json:"io.modelcontextprotocol/protocolVersion"`
+	Capabilities jsontext.Value `json:"io.modelcontextprotocol/clientCapabilities"`
+	Level        string         `json:"io.modelcontextprotocol/logLevel"`
+	Parent       jsontext.Value `json:"traceparent"`
+	State        jsontext.Value `json:"tracestate"`
 }
 
 // isRequest says whether the message wants an answer.
@@ -37,6 +56,9 @@ type rpcError struct {
 	Code    int            `json:"code"`
 	Message string         `json:"message"`
 	Data    jsontext.Value `json:"data,omitzero"`
+
+	// status is that of HTTP, where it is not 200.
+	status int
 }
 
 func (e *rpcError) Error() string { return e.Message }
@@ -66,7 +88,21 @@ func decode(data []byte) (*message, *rpcError) {
 	case m.Params != nil && m.Params.Kind() != '{':
 		return &m, &rpcError{Code: codeInvalidRequest, Message: "the parameters are not an object"}
 	}
-	return &m, nil
+	return &m, m.readMeta()
+}
+
+func (m *message) readMeta() *rpcError {
+	if m.Params == nil {
+		return nil
+	}
+	var p struct {
+		Meta meta `json:"_meta"`
+	}
+	if err := json.Unmarshal(m.Params, &p); err != nil {
+		return &rpcError{Code: codeInvalidParams, Message: "read _meta: " + err.Error()}
+	}
+	m.meta = p.Meta
+	return nil
 }
 
 // read reads the members of parameters that matter to a method.
@@ -90,14 +126,20 @@ func answer(id, result jsontext.Value, err error) []byte {
 }
 
 func failure(id jsontext.Value, err error) []byte {
-	var e *rpcError
-	if !errors.As(err, &e) {
-		e = &rpcError{Code: codeInvalidRequest, Message: err.Error()}
-	}
+	e := asRPC(err)
 	if id == nil {
 		id = jsontext.Value("null")
 	}
 	return line(`{"jsonrpc":"2.0","id":`, id, `,"error":`, mustMarshal(e))
+}
+
+// asRPC returns an error as one that can be answered.
+func asRPC(err error) *rpcError {
+	var e *rpcError
+	if errors.As(err, &e) {
+		return e
+	}
+	return &rpcError{Code: codeInvalidRequest, Message: err.Error()}
 }
 
 // notification returns a message that wants no answer.
@@ -112,10 +154,16 @@ func notification(method string, params jsontext.Value) []byte {
 // line puts a message together, on one line: in JSON line breaks stand only between
 // tokens, where a space is as good.
 func line(before string, first jsontext.Value, between string, second jsontext.Value) []byte {
-	data := slices.Concat([]byte(before), first, []byte(between), second, []byte("}"))
-	for i, b := range data {
-		if b == '\n' || b == '\r' {
-			data[i] = ' '
+	data := make([]byte, 0, len(before)+len(first)+len(between)+len(second)+len("}\n"))
+	data = append(append(append(append(append(data, before...), first...), between...), second...), '}')
+	for _, end := range []byte("\n\r") {
+		for rest := data; ; {
+			i := bytes.IndexByte(rest, end)
+			if i < 0 {
+				break
+			}
+			rest[i] = ' '
+			rest = rest[i+1:]
 		}
 	}
 	return data
@@ -130,32 +178,73 @@ func mustMarshal(v any) jsontext.Value {
 	return data
 }
 
-// withMember returns an object with the value of one member replaced, or the
-// member put first where there is none. All else stays byte for byte.
-func withMember(object jsontext.Value, name string, value jsontext.Value) (jsontext.Value, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(object))
+// members calls f with the name of each member of an object, its value, and where
+// that ends, as long as f returns true.
+func members(object jsontext.Value, f func(name string, value jsontext.Value, end int64) bool) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(object))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return nil, errors.Newf("set the member %s: not an object", name)
+		return errors.New("not an object")
 	}
-	first := d.InputOffset()
 	for d.PeekKind() != '}' {
 		key, err := d.ReadToken()
 		if err != nil {
-			return nil, errors.Wrapf(err, "set the member %s", name)
+			return errors.Wrap(err, "read the name of a member")
 		}
-		found := key.String() == name // before the decoder goes on
-		old, err := d.ReadValue()
+		name := key.String() // before the decoder goes on
+		value, err := d.ReadValue()
 		if err != nil {
-			return nil, errors.Wrapf(err, "set the member %s", name)
+			return errors.Wrapf(err, "read the member %s", name)
 		}
-		if found {
-			end := d.InputOffset()
-			return slices.Concat(object[:end-int64(len(old))], value, object[end:]), nil
+		if !f(name, value, d.InputOffset()) {
+			return nil
 		}
 	}
-	comma := []byte(",")
-	if bytes.HasPrefix(bytes.TrimLeft(object[first:], " \t\r\n"), []byte("}")) {
-		comma = nil
+	return nil
+}
+
+// withMember returns an object with the value of one member replaced, or the
+// member put first where there is none. All else stays byte for byte.
+func withMember(object jsontext.Value, name string, value jsontext.Value) (jsontext.Value, error) {
+	var changed jsontext.Value
+	err := members(object, func(key string, old jsontext.Value, end int64) bool {
+		if key == name {
+			changed = slices.Concat(object[:end-int64(len(old))], value, object[end:])
+		}
+		return changed == nil
+	})
+	if err != nil {
+		return nil, errors.Wrapf(err, "set the member %s", name)
 	}
-	return slices.Concat(object[:first], mustMarshal(name), []byte(":"), value, comma, object[first:]), nil
+	if changed == nil {
+		changed = prepend(object, name, value)
+	}
+	return changed, nil
+}
+
+// withDefault returns an object with a member, put first unless there is one of
+// that name. All else stays byte for byte.
+func withDefault(object jsontext.Value, name string, value jsontext.Value) (jsontext.Value, error) {
+	if bytes.Contains(object, []byte(name)) || bytes.Contains(object, []byte(`\u`)) { // a name may be written that way
+		found := false
+		if err := members(object, func(key string, _ jsontext.Value, _ int64) bool {
+			found = key == name
+			return !found
+		}); err != nil || found {
+			return object, err
+		}
+	}
+	return prepend(object, name, value), nil
+}
+
+// prepend returns an object with one more member, which is the first.
+func prepend(object jsontext.Value, name string, value jsontext.Value) jsontext.Value {
+	start := bytes.IndexByte(object, '{') + 1
+	comma := ","
+	if bytes.HasPrefix(bytes.TrimLeft(object[start:], " \t\r\n"), []byte("}")) {
+		comma = ""
+	}
+	out := make(jsontext.Value, 0, len(object)+len(name)+len(value)+len(`"":,`))
+	out = append(append(out, object[:start]...), '"')
+	out = append(append(append(out, name...), `":`...), value...)
+	return append(append(out, comma...), object[start:]...)
 }

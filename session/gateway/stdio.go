@@ -117,15 +117,20 @@ func (s *stdio) handle(ctx context.Context, line []byte) {
 			s.send(ctx, failure(m.ID, err))
 			return
 		}
+		a := &asker{gateway: s.gateway, message: m, notify: s.queue.push}
+		if !m.isModern("") { // the revisions may alternate
+			a.client = s.client
+		}
 		answer := func() {
 			defer end()
-			s.send(ctx, s.request(requestCtx, m, s.queue.push))
+			frame, _ := s.request(requestCtx, a)
+			s.send(ctx, frame)
 		}
 		switch m.Method {
-		case "tools/list", "tools/call": // these wait for servers
-			go answer()
+		case "initialize", "ping", "logging/setLevel": // what follows stands on it
+			answer()
 		default:
-			answer() // what follows stands on it
+			go answer()
 		}
 	case m.Method != "":
 		s.notified(m)

@@ -93,7 +93,7 @@ func TestInitialize(t *testing.T) {
 			expect(t, p.ask(1, "ping", `{}`), result(1, `{}`))
 			expectPart(t, p.ask(2, "tools/list", `{}`), `"code":-32600`, "initialize comes first")
 			got := p.ask(3, "initialize", fmt.Sprintf(`{"protocolVersion":%q}`, asked))
-			expect(t, got, result(3, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"logging":{},"tools":{"listChanged":true}},"serverInfo":{"name":"toolfleet","version":"v1"}}`, want)))
+			expect(t, got, result(3, fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"completions":{},"logging":{},"prompts":{"listChanged":true},"resources":{"listChanged":true},"tools":{"listChanged":true}},"serverInfo":{"name":"toolfleet","version":"v1"}}`, want)))
 			expectPart(t, p.ask(4, "initialize", hello), "answered before")
 			expectPart(t, p.ask(`"x"`, "server/discover", `{}`), `"id":"x"`, `"code":-32601`)
 			p.close()
@@ -104,11 +104,11 @@ func TestInitialize(t *testing.T) {
 // R19: tools go out as the servers sent them, but for their names; the same list
 // is the same bytes.
 func TestToolsAreListedAsTheyAre(t *testing.T) {
-	odd := `{"title":"T","name":"odd", "inputSchema":{"$schema":"x","type":["object"],"minProperties":1.0,"anyOf":[true]},"vendor":{"n":9007199254740993},"annotations":{"category":"c","readOnlyHint":"yes"}}`
-	bubble(t, newFleet(odd, `{"name":"plain"}`), nil, func(t *testing.T, g *Gateway) {
+	odd := `{"title":"T","name":"odd", "description":"d","inputSchema":{"$schema":"x","type":["object"],"minProperties":1.0,"anyOf":[true]},"vendor":{"n":9007199254740993},"annotations":{"category":"c","readOnlyHint":"yes"}}`
+	bubble(t, newFleet(odd, `{"name":"plain","description":"d"}`), nil, func(t *testing.T, g *Gateway) {
 		p := greet(t, g)
 		defer p.close()
-		want := result(1, `{"tools":[`+strings.Replace(odd, `"odd"`, `"s__odd"`, 1)+`,{"name":"s__plain"}]}`)
+		want := result(1, `{"tools":[`+strings.Replace(odd, `"odd"`, `"s__odd"`, 1)+`,{"name":"s__plain","description":"d"}]}`)
 		expect(t, p.ask(1, "tools/list", `{}`), want)
 		expect(t, p.ask(1, "tools/list", `{"cursor":""}`), want)
 	})
@@ -169,10 +169,10 @@ func TestTheFirstListWaits(t *testing.T) {
 		begun = time.Now()
 		time.AfterFunc(time.Second, func() {
 			f.await()
-			f.list(`{"name":"a"}`)
+			f.list(`{"name":"a","description":"d"}`)
 			close(f.known)
 		})
-		expect(t, other.ask(1, "tools/list", `{}`), result(1, `{"tools":[{"name":"s__a"}]}`))
+		expect(t, other.ask(1, "tools/list", `{}`), result(1, `{"tools":[{"name":"s__a","description":"d"}]}`))
 		if d := time.Since(begun); d != time.Second {
 			t.Errorf("it waited %v", d)
 		}
@@ -285,7 +285,7 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 		for i := range maxInFlight {
 			p.send(request(i, "tools/call", `{"name":"x"}`))
 		}
-		expectPart(t, p.ask(`"more"`, "tools/call", `{"name":"x"}`), `"code":-32000`)
+		expectPart(t, p.ask(`"more"`, "tools/call", `{"name":"x"}`), `"code":-31429`)
 		p.cancel()
 		if err := <-p.ended; err != nil {
 			t.Error(err)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/cockroachdb/errors"
@@ -42,6 +43,14 @@ func (s *stream) begin() error {
 	return s.write()
 }
 
+// first begins a stream with some messages or, without any, a comment.
+func (s *stream) first(frames [][]byte) error {
+	if len(frames) == 0 {
+		return s.comment()
+	}
+	return s.events(frames)
+}
+
 // event sends a message, which is one line.
 func (s *stream) event(frame []byte) error {
 	if err := s.begin(); err != nil {
@@ -67,11 +76,46 @@ func (s *stream) comment() error {
 	return s.write([]byte(":\n\n"))
 }
 
-// json answers with one message instead of a stream.
+// follow writes notifications until no more are pushed, or the queue is over
+// because they are not read.
+func (s *stream) follow(q *queue, last <-chan struct{}) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-q.wake:
+			beat.Reset(heartbeat)
+			if err := s.events(q.take()); err != nil {
+				return err
+			}
+		case <-beat.C:
+			if err := s.comment(); err != nil {
+				return err
+			}
+		case <-q.over:
+			return errSlow
+		case <-last:
+			return s.events(q.take())
+		}
+	}
+}
+
+// json answers with one message instead of a stream, in one write.
 func (s *stream) json(status int, frame []byte) error {
-	s.w.Header().Set("Content-Type", "application/json")
+	h := s.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(frame)))
 	s.w.WriteHeader(status)
-	return s.write(frame)
+	if len(frame) > writeChunk {
+		return s.write(frame)
+	}
+	if err := s.limit(time.Now().Add(writeLimit)); err != nil {
+		return err
+	}
+	if _, err := s.w.Write(frame); err != nil {
+		return errors.Wrap(err, "write to the client")
+	}
+	return s.control.Flush()
 }
 
 // write sends bytes, as long as the client reads them.

@@ -154,6 +154,20 @@ func (w *web) greet() *web {
 	return n
 }
 
+// asks are the headers of a request in the revision without sessions, and its
+// parameters.
+func (w *web) asks(method, name, params string) (*web, string) {
+	n := w.with(revisionHeader, modern).with(methodHeader, method).with(nameHeader, name)
+	return n, request(1, method, stray(params))
+}
+
+// ask sends a request in the revision without sessions.
+func (w *web) ask(method, name, params string) (int, string) {
+	w.t.Helper()
+	n, body := w.asks(method, name, params)
+	return n.post(body)
+}
+
 // flow is a stream of events.
 type flow struct {
 	t     *testing.T

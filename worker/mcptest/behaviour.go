@@ -39,17 +39,14 @@ type message struct {
 }
 
 func (s *Script) build(out *output) *behaviour {
-	var options []server.ServerOption
-	if s.Tools != nil || s.Raw != nil {
-		options = append(options, server.WithToolCapabilities(true))
-	}
 	b := &behaviour{
 		script: s, out: out, answers: make(map[string]chan jsontext.Value),
-		server: server.NewMCPServer("mcptest", "1.0.0", append(options, server.WithInstructions("be kind"))...),
+		server: server.NewMCPServer("mcptest", "1.0.0", append(s.capabilities(), server.WithInstructions("be kind"))...),
 	}
 	for _, name := range s.Tools {
 		b.addTool(name)
 	}
+	b.offer()
 	return b
 }
 
@@ -64,6 +61,7 @@ type arguments struct {
 	Ms    int    `json:"ms"`
 	Times int    `json:"times"`
 	Text  string `json:"text"`
+	What  string `json:"what"`
 }
 
 func (b *behaviour) handler(name string) server.ToolHandlerFunc {
@@ -108,10 +106,7 @@ func (b *behaviour) call(ctx context.Context, name string, raw []byte, a *argume
 		fmt.Fprintln(os.Stderr, "fatal: last words")
 		b.script.exit(3, "die")
 	case "grow":
-		b.server.AddTool(mcp.NewToolWithRawSchema("grown", "", []byte(`{"type":"object"}`)), b.handler("echo"))
-		for range a.Times {
-			b.server.SendNotificationToAllClients(string(mcp.MethodNotificationToolsListChanged), nil)
-		}
+		b.grow(a.What, a.Times)
 	case "progress":
 		for i := range a.Times {
 			time.Sleep(time.Duration(a.Ms) * time.Millisecond)
@@ -129,6 +124,9 @@ func (b *behaviour) call(ctx context.Context, name string, raw []byte, a *argume
 		return b.ask(ctx)
 	case "noise":
 		fmt.Fprintln(b.out, "chatter in between")
+	case "note":
+		b.script.note("note %s", a.Text)
+		time.Sleep(time.Duration(a.Ms) * time.Millisecond)
 	}
 	return string(raw), nil
 }
@@ -197,7 +195,7 @@ func (b *behaviour) intercept(line []byte) (answer []byte, taken bool) {
 		case s.UnlistedTools:
 			return failure(m.ID, `{"code":-32603,"message":"no list today"}`), true
 		case s.Raw != nil:
-			return b.listRaw(&m), true
+			return b.listRaw(&m, "tools", s.Raw), true
 		}
 	case "tools/call":
 		return b.callRaw(&m)
@@ -214,7 +212,7 @@ func (b *behaviour) intercept(line []byte) (answer []byte, taken bool) {
 			return nil, true
 		}
 	}
-	return nil, false
+	return b.interceptOffers(&m)
 }
 
 func (b *behaviour) initialize(m *message) ([]byte, bool) {
@@ -231,14 +229,14 @@ func (b *behaviour) initialize(m *message) ([]byte, bool) {
 	return nil, false
 }
 
-func (b *behaviour) listRaw(m *message) []byte {
+func (b *behaviour) listRaw(m *message, member string, raw []jsontext.Value) []byte {
 	s := b.script
 	var p struct {
 		Cursor string `json:"cursor"`
 	}
 	_ = json.Unmarshal(m.Params, &p) // absent at first
 	from, _ := strconv.Atoi(p.Cursor)
-	to := len(s.Raw)
+	to := len(raw)
 	next := ""
 	if s.PageSize > 0 && from+s.PageSize < to {
 		to = from + s.PageSize
@@ -247,11 +245,11 @@ func (b *behaviour) listRaw(m *message) []byte {
 	if s.CursorLoop {
 		next = `,"nextCursor":"0"`
 	}
-	var tools []string
-	for _, t := range s.Raw[from:to] {
-		tools = append(tools, string(t))
+	var items []string
+	for _, t := range raw[from:to] {
+		items = append(items, string(t))
 	}
-	return success(m.ID, `{"tools":[`+strings.Join(tools, ",")+`]`+next+`}`)
+	return success(m.ID, `{"`+member+`":[`+strings.Join(items, ",")+`]`+next+`}`)
 }
 
 // callRaw answers the calls whose answers no library would write.
@@ -293,5 +291,5 @@ func failure(id jsontext.Value, e string) []byte {
 
 // Special are the names of the tools that do something special.
 var Special = []string{
-	"ask", "big", "bye", "die", "echo", "env", "fail", "grow", "log", "noise", "odd", "progress", "rpc-error", "sleep", "tell",
+	"ask", "big", "bye", "die", "echo", "env", "fail", "grow", "log", "noise", "note", "odd", "progress", "rpc-error", "sleep", "tell",
 }

@@ -8,6 +8,12 @@
 //
 // A [Record] tells which processes were started, and which of them still run.
 //
+// # Resources and prompts
+//
+// A resource that is read says what its URI is, a prompt what its name and its
+// argument "text" are; see [OddURI] and [SleepingResource] for others. Requests
+// about them are noted in the record, with their parameters.
+//
 // # Tools
 //
 // A server has the tools that its script names. These do something special, all
@@ -22,7 +28,8 @@
 //	sleep     answers after the argument "ms", or not, when it is cancelled
 //	die       writes to stderr and exits with status 3, without an answer
 //	bye       answers and exits with status 0
-//	grow      adds a tool, announces that as often as the argument "times" says,
+//	grow      adds a tool, or what the argument "what" says ("resources",
+//	          "prompts"), announces that as often as the argument "times" says,
 //	          and answers
 //	progress  reports progress as often as the argument "times" says, each time
 //	          after the argument "ms"
@@ -32,4 +39,6 @@
 //	          answers
 //	log       sends the argument "text" as a log message, and answers
 //	noise     writes a line that is no message, then answers
+//	note      notes the argument "text" in the record, and answers after the
+//	          argument "ms"
 package mcptest

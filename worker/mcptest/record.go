@@ -29,7 +29,8 @@ func NewRecord(t testing.TB) *Record {
 func (r *Record) Path() string { return r.path }
 
 // Lines returns what was noted: "start <pid>", "stop <pid> <why>", "ping", "list
-// again" for a list of tools after the first, and what tools note.
+// again" for a list of tools after the first, what tools note, and requests about
+// resources and prompts.
 func (r *Record) Lines() []string {
 	r.t.Helper()
 	text, err := os.ReadFile(r.path)

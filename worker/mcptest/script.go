@@ -22,6 +22,20 @@ type Script struct {
 	CursorLoop    bool `json:"cursorLoop,omitzero"`
 	UnlistedTools bool `json:"unlistedTools,omitzero"`
 
+	// Resources are the URIs of its resources, Templates those of its templates,
+	// Prompts the names of its prompts. Nil: it says that it has none. Completes
+	// says that it completes arguments.
+	Resources []string `json:"resources,omitempty"`
+	Templates []string `json:"templates,omitempty"`
+	Prompts   []string `json:"prompts,omitempty"`
+	Completes bool     `json:"completes,omitzero"`
+	// RawLists are, by the method that lists, what is listed of them as it is
+	// written here, PageSize at a time. Errors are, by the method, the JSON-RPC
+	// errors that it is answered with instead, after ErrorMs.
+	RawLists map[string][]jsontext.Value `json:"rawLists,omitempty"`
+	Errors   map[string]jsontext.Value   `json:"errors,omitempty"`
+	ErrorMs  int                         `json:"errorMs,omitzero"`
+
 	// Refuse, if set, is the JSON-RPC error that initialize is answered with.
 	Refuse jsontext.Value `json:"refuse,omitzero"`
 	// Revision, if set, is what initialize is answered with, whatever was asked.

@@ -38,6 +38,10 @@ type Running struct {
 	// Addresses are its URLs without the token, and TokenFile holds that.
 	Addresses []string `json:"addresses"`
 	TokenFile string   `json:"tokenFile"`
+	// HTTP is the URL that it serves HTTP on, and HTTPTokenFile holds who may; empty
+	// where it serves none.
+	HTTP          string `json:"http,omitzero"`
+	HTTPTokenFile string `json:"httpTokenFile,omitzero"`
 	// Durability of what it acknowledges.
 	Durability string    `json:"durability"`
 	PID        int       `json:"pid"`

@@ -150,24 +150,6 @@ func Views(at kvview.AsOf, head events.Seq, now time.Time) Check {
 // farBehind is how many events views lack that do not just arrive.
 const farBehind = 1000
 
-// Durability judges what a crash of the host can lose. The setting is known of a
-// toolfleet up of this host only.
-func Durability(known string, replicas int) Check {
-	c := Check{Name: "durability", Verdict: OK}
-	switch {
-	case known == jetlog.Always.String():
-		c.Message = "always: what is acknowledged is on disk"
-	case known != "":
-		c.Message = known + ": a crash of the host can lose the last 200 ms; toolfleet up --durability always loses nothing"
-	case replicas > 1:
-		c.Message = fmt.Sprintf("%d replicas: what one loses, the others have", replicas)
-	default:
-		c.Verdict, c.Message = Warn, "one replica, and how often it writes to disk cannot be seen from here"
-		c.WayOut = "set sync_interval: always in the configuration of NATS; its default of two minutes is what a crash of the host can lose"
-	}
-	return c
-}
-
 // Servers judges whether everything that should run is ready.
 func Servers(servers []projections.Status) Check {
 	wanted, missing := 0, []string(nil)

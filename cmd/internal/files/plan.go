@@ -9,11 +9,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/toolfleet/toolfleet/cmd/internal/show"
 	"github.com/toolfleet/toolfleet/controller/client"
 	"github.com/toolfleet/toolfleet/controller/discovery"
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections"
+	"github.com/toolfleet/toolfleet/projections/story"
 )
 
 // Step is what a source asks for about one server.
@@ -110,7 +110,7 @@ func changed(id events.ServerID, from, to *events.Definition) ([]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	return show.ChangedMembers(bare(from), bare(moved)), nil
+	return story.ChangedMembers(bare(from), bare(moved)), nil
 }
 
 // pretended is a store of secrets that stores nothing.

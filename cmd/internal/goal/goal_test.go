@@ -36,6 +36,10 @@ func before(change func(*projections.Status)) func(*projections.Status) {
 	}
 }
 
+func on(w events.WorkerID) func(*projections.Status) {
+	return func(s *projections.Status) { s.Instances[0].Worker = w }
+}
+
 func TestGoals(t *testing.T) {
 	want := func(w events.Want) func(*projections.Status) { return func(s *projections.Status) { s.Want = w } }
 	for _, tt := range []struct {
@@ -89,6 +93,12 @@ func TestGoals(t *testing.T) {
 			s.Failure = &projections.Fault{Failure: events.NewFailure(events.StopHung, events.PhaseStop, "")}
 		}), "", "stop_hung"},
 		{"stopped, but gone", goal.Stopped, nil, "", "not have it"},
+
+		{"moved", goal.On("b", 5), status(projections.Ready, on("b")), "ready on b, 0 tools", ""},
+		{"not moved so far", goal.On("b", 5), status(projections.Ready, on("a")), "", ""},
+		{"moved, and starting", goal.On("b", 5), status(projections.Connecting, on("b")), "", ""},
+		{"moved, and failed", goal.On("b", 5), status(projections.BackingOff, failed(6)), "", "startup_crash"},
+		{"moved, but gone", goal.On("b", 5), nil, "", "not have it"},
 
 		{"gone", goal.Gone, nil, "gone", ""},
 		{"withdrawn", goal.Gone, status(projections.Withdrawn, nil), "gone", ""},

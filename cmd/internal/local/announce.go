@@ -106,6 +106,9 @@ func (f *fleet) greet(out io.Writer) {
 	fmt.Fprintf(out, "fleet %s is up on %s (durability: %s)\n", f.Fleet, strings.Join(f.nats.Addresses, ", "), f.NATS.Durability)
 	fmt.Fprintf(out, "other clients present the token in %s\n", f.nats.TokenFile)
 	names, flag := f.names(), (&attach.Flags{Fleet: string(f.Fleet)}).Flag()
+	if f.http != nil {
+		fmt.Fprintf(out, "HTTP is on %s, agents at /mcp, with the token that toolfleet token%s prints\n", f.http.URL, flag)
+	}
 	fmt.Fprintf(out, "%s: %s\n", show.Count(len(names), "server"), strings.Join(names, ", "))
 	fmt.Fprintf(out, "use it from another terminal: toolfleet tools%s\n", flag)
 	fmt.Fprintf(out, "stop it with Ctrl-C, or toolfleet down%s\n", flag)

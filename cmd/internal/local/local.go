@@ -1,8 +1,9 @@
 // Package local runs a whole fleet in one process: an embedded NATS server, a
-// controller, a projector and a worker. It is what toolfleet up does.
+// controller, a projector, a worker and an HTTP server. It is what toolfleet up
+// does.
 //
-// It reads the configuration first, so that a file that cannot be read starts
-// nothing. Then it starts the parts in that order, declares the servers of the
+// It reads the configuration and takes the address for HTTP first, so that a file
+// that cannot be read, or an address that is taken, starts nothing. Then it starts the parts in that order, declares the servers of the
 // file, and records where it listens, so that other commands find it, once the
 // fleet's views show them. Where there is a history, the worker begins only then,
 // so that it starts nothing of an earlier file. A server that an earlier start
@@ -43,6 +44,8 @@ type Options struct {
 	Data string
 	// NATS says how the embedded server listens and stores.
 	NATS parts.EmbeddedOptions
+	// HTTP says how HTTP is served.
+	HTTP parts.HTTPOptions
 	// Out is where people read where the fleet is and what became of servers, Err
 	// where they read notes and progress.
 	Out, Err io.Writer
@@ -86,6 +89,11 @@ func Run(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	defer stopTelemetry()
+	serving, err := parts.ListenHTTP(ctx, &o.HTTP, h)
+	if err != nil {
+		return err
+	}
+	defer serving.Close()
 	f, err := start(ctx, o, h)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
@@ -94,20 +102,27 @@ func Run(ctx context.Context, o *Options) (err error) {
 		}
 		return err
 	}
-	f.live = live
+	f.live, f.http = live, serving
 	defer func() { err = errors.CombineErrors(err, folder.Forget()) }()
-	all := []supervise.Part{parts.Running(f.nats), parts.Connected(f.worker), parts.Connected(f.controller)}
-	all = append(all, parts.ControlPlane(f.controller, h)...)
-	all = append(all,
-		f.once(parts.Worker(f.worker, h, &parts.WorkerOptions{Drain: drain, LastWords: lastWords, StopWithin: workerStopsIn})),
-		supervise.Part{Name: "announcer", StopWithin: announcerStops, Run: func(ctx context.Context) error {
-			return f.announce(ctx, folder)
-		}})
-	if err := supervise.Run(ctx, stopWithin, all...); err != nil {
+	if err := supervise.Run(ctx, stopWithin, f.parts(h, folder)...); err != nil {
 		return err
 	}
 	fmt.Fprintln(o.Err, "everything is stopped")
 	return nil
+}
+
+// parts returns all parts, in the order in which they are started.
+func (f *fleet) parts(h *parts.Host, folder attach.Folder) []supervise.Part {
+	all := []supervise.Part{parts.Running(f.nats), parts.Connected(f.worker), parts.Connected(f.controller)}
+	all = append(all, parts.ControlPlane(f.controller, h)...)
+	all = append(all,
+		f.once(parts.Worker(f.worker, h, &parts.WorkerOptions{Drain: drain, LastWords: lastWords, StopWithin: workerStopsIn})))
+	if f.http != nil {
+		all = append(all, f.http.Fleet(f.controller, h))
+	}
+	return append(all, supervise.Part{Name: "announcer", StopWithin: announcerStops, Run: func(ctx context.Context) error {
+		return f.announce(ctx, folder)
+	}})
 }
 
 // fleet is what the parts stand on.
@@ -115,7 +130,8 @@ type fleet struct {
 	*Options
 	id     events.WorkerID
 	nats   *parts.Server
-	live   *show.Live // nil without a terminal
+	http   *parts.HTTP // nil if there is none
+	live   *show.Live  // nil without a terminal
 	logger *slog.Logger
 	// Two logs, because what they append tells who wrote it.
 	controller, worker *jetlog.Log
@@ -176,14 +192,20 @@ func (f *fleet) open(ctx context.Context, writer string, h *parts.Host) (*jetlog
 		return nil, err
 	}
 	// A stream reserves its limit from the store's.
-	return parts.OpenLog(ctx, nc, f.Fleet, writer, min(jetlog.DefaultMaxBytes, f.nats.StoreLimit()/2), h)
+	return parts.OpenLog(ctx, nc, f.Fleet, &jetlog.Options{
+		Writer: writer, MaxBytes: min(jetlog.DefaultMaxBytes, f.nats.StoreLimit()/2), Logger: h.Logger,
+	})
 }
 
 // record writes down where the fleet listens.
 func (f *fleet) record(folder attach.Folder) error {
-	return folder.Record(attach.Running{
+	r := attach.Running{
 		URL: f.nats.URL, Addresses: f.nats.Addresses, TokenFile: f.nats.TokenFile,
 		Durability: f.NATS.Durability.String(),
 		PID:        os.Getpid(), Since: time.Now().UTC(), Started: attach.StartOf(os.Getpid()), Notes: f.notes,
-	})
+	}
+	if f.http != nil {
+		r.HTTP, r.HTTPTokenFile = f.http.URL, f.http.TokenFile
+	}
+	return folder.Record(r)
 }

@@ -1,12 +1,14 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/cockroachdb/errors"
@@ -39,9 +41,16 @@ type Daemon struct {
 	ID string
 	// Data is the host's folder. Default the fleet's state folder.
 	Data string
+	// Replicas of streams and buckets that have to be created, "1" to "5".
+	Replicas string
+	// HTTP says how HTTP is served. Default not at all.
+	HTTP *HTTPOptions
 	// Stderr is where the log goes.
 	Stderr io.Writer
 }
+
+// maxReplicas is how many NATS allows.
+const maxReplicas = 5
 
 // Run connects and runs the parts that build returns until ctx ends or one of
 // them fails.
@@ -50,8 +59,12 @@ func (d *Daemon) Run(ctx context.Context, build func(*jetlog.Log, *Host) []super
 	if err != nil {
 		return err
 	}
+	replicas, err := strconv.Atoi(d.Replicas)
+	if err != nil || replicas < 1 || replicas > maxReplicas {
+		return exit.Usagef("--replicas %q: use a number from 1 to %d", d.Replicas, maxReplicas)
+	}
 	h := &Host{ID: d.ID, Data: d.Data, Logger: NewLogger(d.Stderr, slog.LevelInfo)}
-	if err := h.complete(fleet); err != nil {
+	if err := h.Complete(fleet); err != nil {
 		return err
 	}
 	stop, err := Telemetry(ctx, "toolfleet-"+d.Role, h)
@@ -59,20 +72,38 @@ func (d *Daemon) Run(ctx context.Context, build func(*jetlog.Log, *Host) []super
 		return err
 	}
 	defer stop()
+	serving, err := d.listen(ctx, h)
+	if err != nil {
+		return err
+	}
+	defer serving.Close()
 	nc, err := d.Connect(ctx, d.Role+"/"+h.ID, h.Logger)
 	if err != nil {
 		return err
 	}
-	log, err := OpenLog(ctx, nc, fleet, d.Role+"/"+h.ID, 0, h)
+	log, err := OpenLog(ctx, nc, fleet, &jetlog.Options{Writer: d.Role + "/" + h.ID, Replicas: replicas, Logger: h.Logger})
 	if err != nil {
 		return err
 	}
 	h.Logger.Info("connected", d.Role, h.ID)
-	return supervise.Run(ctx, 0, append([]supervise.Part{Connected(log)}, build(log, h)...)...)
+	all := append([]supervise.Part{Connected(log)}, build(log, h)...)
+	if serving != nil {
+		h.Logger.Info("serving HTTP", "url", serving.URL)
+		all = append(all, serving.Fleet(log, h))
+	}
+	return supervise.Run(ctx, 0, all...)
 }
 
-// complete fills in what was not given.
-func (h *Host) complete(fleet events.FleetID) error {
+// listen takes the address for HTTP, if it is to be served.
+func (d *Daemon) listen(ctx context.Context, h *Host) (*HTTP, error) {
+	if d.HTTP == nil {
+		return nil, nil //nolint:nilnil // nothing was asked for
+	}
+	return ListenHTTP(ctx, d.HTTP, h)
+}
+
+// Complete fills in what was not given, for a process of a fleet.
+func (h *Host) Complete(fleet events.FleetID) error {
 	if h.ID == "" {
 		h.ID = DefaultID()
 	}
@@ -89,11 +120,9 @@ func (h *Host) complete(fleet events.FleetID) error {
 	return err
 }
 
-// OpenLog opens a fleet's history for a writer such as "worker/host-a"; the
-// connection is closed if that fails. MaxBytes limits the event stream if it has
-// to be created; 0 is the default.
-func OpenLog(ctx context.Context, nc *nats.Conn, fleet events.FleetID, writer string, maxBytes int64, h *Host) (*jetlog.Log, error) {
-	log, err := jetlog.Open(ctx, nc, fleet, &jetlog.Options{Writer: writer, MaxBytes: maxBytes, Logger: h.Logger})
+// OpenLog opens a fleet's history; the connection is closed if that fails.
+func OpenLog(ctx context.Context, nc *nats.Conn, fleet events.FleetID, o *jetlog.Options) (*jetlog.Log, error) {
+	log, err := jetlog.Open(ctx, nc, fleet, o)
 	if err != nil {
 		nc.Close()
 	}
@@ -118,4 +147,6 @@ func (d *Daemon) Register(flags *pflag.FlagSet) {
 	d.Flags.Register(flags)
 	flags.StringVar(&d.ID, "id", "", "id of this "+d.Role+" (default: the host's name)")
 	flags.StringVar(&d.Data, "data", "", "folder for what is kept on this host (default: the fleet's state folder)")
+	flags.StringVar(&d.Replicas, "replicas", cmp.Or(os.Getenv("TOOLFLEET_REPLICAS"), "1"),
+		"`number` of NATS servers that keep each stream that has to be created; 3 where there are three")
 }

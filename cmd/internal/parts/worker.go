@@ -26,12 +26,18 @@ const (
 
 // WorkerOptions of [Worker].
 type WorkerOptions struct {
+	// Labels of the host, besides those that are found out: os, arch and hostname.
+	// One of the same name counts instead. See [events.CheckLabel].
 	Labels map[string]string
+	// Handover is how long the worker, when it stops, goes on with what is not
+	// taken over by others so far. Default 0: it stops at once.
+	Handover time.Duration
 	// Drain is how long calls in flight have when the worker stops. Default 30 s.
 	Drain time.Duration
 	// LastWords is how long the worker tries to say that it left. Default 2 s.
 	LastWords time.Duration
-	// StopWithin is how long the stop may take in all. Default: Drain and 15 s.
+	// StopWithin is how long the stop may take in all. Default: Handover, Drain and
+	// 15 s.
 	StopWithin time.Duration
 }
 
@@ -49,9 +55,13 @@ func Worker(log *jetlog.Log, h *Host, o *WorkerOptions) supervise.Part {
 		w.LastWords = 2 * time.Second
 	}
 	if w.StopWithin == 0 {
-		w.StopWithin = w.Drain + 15*time.Second
+		w.StopWithin = w.Handover + w.Drain + 15*time.Second
 	}
 	return supervise.Part{Name: "worker", StopWithin: w.StopWithin, Run: func(ctx context.Context) error {
+		labels, err := labelsOf(w.Labels)
+		if err != nil {
+			return err
+		}
 		folder, err := lockFolder(ctx, filepath.Join(h.Data, "worker"))
 		if err != nil {
 			return err
@@ -66,13 +76,16 @@ func Worker(log *jetlog.Log, h *Host, o *WorkerOptions) supervise.Part {
 		}
 		p := worker.Parts{Journal: log, Inbox: log, Blobs: log, Calls: log, Secrets: secrets}
 		options := &worker.Options{
-			Fleet: log.Fleet(), ID: events.WorkerID(h.ID), Labels: w.Labels, Recipients: recipients,
+			Fleet: log.Fleet(), ID: events.WorkerID(h.ID), Labels: labels, Recipients: recipients,
 			Versions: map[string]string{"toolfleet": build.Version(), "go": runtime.Version()},
 			Logs:     filepath.Join(h.Data, "worker", "logs"),
-			Limits:   worker.Limits{Drain: w.Drain, LastWords: w.LastWords},
+			Limits:   worker.Limits{Drain: w.Drain, Handover: w.Handover, LastWords: w.LastWords},
 			Logger:   h.Logger, Tracer: otel.Tracer("worker"),
 		}
-		return live(ctx, log, folder, p, options)
+		if w.Handover > 0 {
+			options.Leave = ctx.Done()
+		}
+		return inUse(ctx, log, options, live(ctx, log, folder, p, options))
 	}}
 }
 
@@ -133,7 +146,11 @@ func incarnate(ctx context.Context, log *jetlog.Log, folder *jetlog.Folder, p wo
 	defer stopRenewing()
 	keeping, stopKeeping := context.WithCancel(outliving)
 	defer stopKeeping()
-	working, stopWorking := context.WithCancel(ctx)
+	until := ctx
+	if o.Leave != nil {
+		until = outliving // it ends by itself
+	}
+	working, stopWorking := context.WithCancel(until)
 	defer stopWorking()
 	kept, over := make(chan error, 1), make(chan error, 1)
 	go func() {

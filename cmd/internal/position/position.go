@@ -45,10 +45,13 @@ func parseAge(s string) (time.Duration, bool) {
 	return age, err == nil
 }
 
+// Stored returns when an event was stored, which never decreases from one
+// sequence to the next.
+type Stored func(events.Seq) (time.Time, error)
+
 // First returns the first sequence, from 1 to last, of an event stored at the
-// time or later, or last+1 if there is none. At returns when an event was stored,
-// which never decreases.
-func First(last events.Seq, t time.Time, at func(events.Seq) (time.Time, error)) (events.Seq, error) {
+// time or later, or last+1 if there is none.
+func First(last events.Seq, t time.Time, at Stored) (events.Seq, error) {
 	low, high := events.Seq(1), last+1
 	for low < high {
 		middle := low + (high-low)/2
@@ -64,3 +67,45 @@ func First(last events.Seq, t time.Time, at func(events.Seq) (time.Time, error))
 	}
 	return low, nil
 }
+
+// Moment returns the sequence of the last event at a position: the one that it
+// names, or the last that was stored at the time or earlier. Outside of the
+// history, which has the events from 1 to last, there is none: a sequence after
+// the last, a time after now, and what is before the first event are errors that
+// name the range.
+func Moment(last events.Seq, p Position, now time.Time, at Stored) (events.Seq, error) {
+	if last == 0 {
+		return 0, exit.Usagef("the history has no events yet, and so no past")
+	}
+	ranged := func(why string) error {
+		first, err := at(1)
+		if err != nil {
+			return err
+		}
+		end, err := at(last)
+		if err != nil {
+			return err
+		}
+		return exit.Usagef("%s: the history goes from event 1 (%s) to %d (%s)", why, when(first), last, when(end))
+	}
+	switch {
+	case p.Time.IsZero() && p.Seq > last:
+		return 0, ranged("event " + strconv.FormatUint(uint64(p.Seq), 10) + " is in the future")
+	case p.Time.IsZero() && p.Seq == 0:
+		return 0, ranged("there is nothing before the first event")
+	case p.Time.IsZero():
+		return p.Seq, nil
+	case p.Time.After(now):
+		return 0, ranged(when(p.Time) + " is in the future")
+	}
+	next, err := First(last, p.Time.Add(1), at)
+	if err != nil {
+		return 0, err
+	}
+	if next == 1 {
+		return 0, ranged(when(p.Time) + " is before the first event")
+	}
+	return next - 1, nil
+}
+
+func when(t time.Time) string { return t.Local().Format(time.RFC3339) }

@@ -50,3 +50,50 @@ func TestFirst(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A position in the future, or before the first event, is an error that names the
+// range.
+func TestMoment(t *testing.T) {
+	stored := []int64{10, 20, 20, 30}
+	at := func(s events.Seq) (time.Time, error) { return time.Unix(stored[s-1], 0), nil }
+	now := time.Unix(100, 0)
+	moment := func(sec int64) position.Position { return position.Position{Time: time.Unix(sec, 0)} }
+	for _, tt := range []struct {
+		name string
+		at   position.Position
+		want events.Seq
+		err  string
+	}{
+		{"a sequence", position.Position{Seq: 3}, 3, ""},
+		{"the last", position.Position{Seq: 4}, 4, ""},
+		{"one too many", position.Position{Seq: 5}, 0, "event 5 is in the future: the history goes from event 1 ("},
+		{"none", position.Position{}, 0, "nothing before the first event: the history goes from event 1 ("},
+		{"a time between", moment(15), 1, ""},
+		{"the time of two", moment(20), 3, ""},
+		{"just before", position.Position{Time: time.Unix(20, -1)}, 1, ""},
+		{"the time of the last", moment(30), 4, ""},
+		{"after the last, before now", moment(99), 4, ""},
+		{"now", moment(100), 4, ""},
+		{"the future", moment(101), 0, "is in the future: the history goes from event 1 ("},
+		{"before the first", moment(9), 0, "is before the first event: the history goes from event 1 ("},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := position.Moment(4, tt.at, now, at)
+			if tt.err == "" && err != nil || got != tt.want {
+				t.Errorf("got %d, %v; want %d", got, err, tt.want)
+			}
+			if tt.err != "" && (exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), tt.err) || !strings.Contains(err.Error(), ") to 4 (")) {
+				t.Errorf("got %v, want %q", err, tt.err)
+			}
+		})
+	}
+	if _, err := position.Moment(0, moment(1), now, at); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "no events") {
+		t.Errorf("of nothing: got %v", err)
+	}
+	broken := errors.New("no")
+	for _, p := range []position.Position{moment(1), {Seq: 9}} {
+		if _, err := position.Moment(4, p, now, func(events.Seq) (time.Time, error) { return time.Time{}, broken }); !errors.Is(err, broken) {
+			t.Errorf("got %v", err)
+		}
+	}
+}

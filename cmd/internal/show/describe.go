@@ -12,6 +12,7 @@ import (
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections"
+	"github.com/toolfleet/toolfleet/projections/shape"
 )
 
 // Description is all there is to know of a server, and the JSON shape of that.
@@ -31,7 +32,7 @@ type Description struct {
 func NewDescription(n projections.Status, s *projections.Server, tools []string, last []events.Record) (*Description, error) {
 	d := &Description{Status: Servers.Object(&n), Definition: NewDefinition(s), Tools: tools, Events: []any{}, status: n, events: last}
 	for i := range last {
-		e, err := eventOf(&last[i])
+		e, err := shape.NewEvent(&last[i])
 		if err != nil {
 			return nil, err
 		}
@@ -101,6 +102,7 @@ func (d *Description) server(p *prose) {
 	p.pair("tools", fmt.Sprintf("%d %s", s.Tools, s.ToolsState))
 	p.pair("restarts", fmt.Sprintf("%d after failures", s.Restarts))
 	p.pair("changed", strings.TrimSpace(moment(s.Changed)+" by "+cmp.Or(s.Actor, "nobody")+" "+quotedWords(s.Reason)))
+	p.pair("waits", s.Waiting)
 	p.pair("source", sourceOf(s))
 	if s.Updating {
 		p.pair("update", "neither settled nor rolled back yet")

@@ -8,10 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/projections/story"
 )
 
 // facts returns what people want to know of an event besides its kind, joined by
@@ -50,7 +48,7 @@ func (f *facting) body(r *events.Record) {
 	case events.Declared:
 		f.definition(&b.Definition)
 	case events.Updated:
-		f.add("changed: " + strings.Join(ChangedMembers(&b.From, &b.To), " "))
+		f.add("changed: " + strings.Join(story.ChangedMembers(&b.From, &b.To), " "))
 	case events.UpdateRolledBack:
 		f.failure(b.Failure)
 	case events.Rejected:
@@ -132,6 +130,10 @@ func (f *facting) host(r *events.Record) {
 		f.add("toolfleet " + b.Versions["toolfleet"])
 	case events.Left:
 		f.add(b.Reason)
+	case events.Draining:
+		if b.Incarnation != "" {
+			f.add("it is about to leave")
+		}
 	case events.SourceFailed:
 		f.add(b.Source.Path)
 		f.add(b.Error)
@@ -223,25 +225,4 @@ func pairs(labels map[string]string) string {
 		all = append(all, k+"="+labels[k])
 	}
 	return strings.Join(all, " ")
-}
-
-// ChangedMembers returns the names of the members in which definitions differ.
-func ChangedMembers(from, to *events.Definition) []string {
-	a, b := membersOf(from), membersOf(to)
-	for name, value := range b {
-		if string(a[name]) == string(value) {
-			delete(a, name)
-		} else {
-			a[name] = value
-		}
-	}
-	return slices.Sorted(maps.Keys(a))
-}
-
-func membersOf(d *events.Definition) map[string]jsontext.Value {
-	members := make(map[string]jsontext.Value)
-	if data, err := json.Marshal(d, json.Deterministic(true)); err == nil {
-		_ = json.Unmarshal(data, &members) // it is an object
-	}
-	return members
 }

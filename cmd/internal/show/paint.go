@@ -45,16 +45,26 @@ func paints(w io.Writer) bool {
 // Width returns how many columns a terminal has, or false for what is none, or
 // one that can do nothing but write lines.
 func Width(w io.Writer) (columns int, tty bool) {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
+	size := sizeOf(w)
+	switch {
+	case size == nil || os.Getenv("TERM") == "dumb":
 		return 0, false
+	case size.Col == 0:
+		return 80, true
+	default:
+		return int(size.Col), true
+	}
+}
+
+// sizeOf returns the size of a terminal, or nil for what is none.
+func sizeOf(w io.Writer) *unix.Winsize {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
 	}
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
-		return 0, false
+		return nil
 	}
-	if size.Col == 0 {
-		return 80, true
-	}
-	return int(size.Col), true
+	return size
 }

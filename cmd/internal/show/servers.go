@@ -8,32 +8,28 @@ import (
 
 	"github.com/toolfleet/toolfleet/projections"
 	"github.com/toolfleet/toolfleet/projections/kvview"
+	"github.com/toolfleet/toolfleet/projections/shape"
 )
 
 // ReadServers returns the servers that a fleet has, and those that it had and
 // that still run, in the order of their ids.
 func ReadServers(r *kvview.Reader) []projections.Status {
 	var list []projections.Status
+	waiting := Waiting(r)
 	for _, e := range r.Servers() {
 		if n, ok := r.Status(e.Value.ID); ok && n.State != projections.Withdrawn {
+			n.Waiting = waiting[n.ID]
 			list = append(list, n)
 		}
 	}
 	return list
 }
 
-// server is the JSON shape of a server: that of its status, with a failure also
-// where there is none.
-type server struct {
-	projections.Status
-	Failure *projections.Fault `json:"failure"`
-}
-
 // Servers is the view of servers.
 var Servers = &View[projections.Status]{
 	Name:   func(s *projections.Status) string { return string(s.ID) },
 	Member: "id",
-	Object: func(s *projections.Status) any { return &server{*s, s.Failure} },
+	Object: func(s *projections.Status) any { return shape.NewServer(s) },
 	None:   "the fleet has no servers",
 	Columns: []Column[projections.Status]{
 		{Heading: "SERVER", Cell: func(s *projections.Status) string { return string(s.ID) }},
@@ -52,8 +48,18 @@ var Servers = &View[projections.Status]{
 		{Heading: "RESTARTS", Cell: func(s *projections.Status) string { return strconv.Itoa(s.Restarts) }},
 		{Heading: "CHANGED", Wide: true, Cell: func(s *projections.Status) string { return moment(s.Changed) }},
 		{Heading: "SOURCE", Wide: true, Cell: func(s *projections.Status) string { return sourceOf(s) }},
-		{Heading: "FAILURE", Cell: failureOf},
+		{Heading: "WAITING", Wide: true, Cell: func(s *projections.Status) string { return s.Waiting }},
+		{Heading: "FAILURE", Cell: troubleOf},
 	},
+}
+
+// troubleOf returns why a server does not work as it should, or why it waits, or
+// nothing.
+func troubleOf(s *projections.Status) string {
+	if f := failureOf(s); f != "" || s.Waiting == "" || s.State.Working() {
+		return f
+	}
+	return cut("waits: "+s.Waiting, failureWidth)
 }
 
 // failureOf returns why a server does not work as it should, or nothing.
@@ -94,7 +100,7 @@ func ServerLine(s *projections.Status) string {
 	if s.State.Working() {
 		line += "  " + Count(s.Tools, "tool")
 	}
-	if why := failureOf(s); why != "" {
+	if why := troubleOf(s); why != "" {
 		line += "  " + why
 	}
 	return Clean(strings.TrimRight(line, " "))

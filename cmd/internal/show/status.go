@@ -22,14 +22,17 @@ type Status struct {
 	Behind bool       `json:"behind"`
 	// Ready says that every server that should run works.
 	Ready bool `json:"ready"`
-	// Leader is the controller that led last, Frozen the reason of a freeze, if
-	// there is one.
-	Leader  string   `json:"leader"`
-	Frozen  bool     `json:"frozen"`
-	Servers []any    `json:"servers"`
-	Workers []Worker `json:"workers"`
+	// Leader is the controller that led last.
+	Leader string `json:"leader"`
+	// Frozen says that nothing is started, moved or updated by itself; Freeze says
+	// since when and why, or is null.
+	Frozen  bool                `json:"frozen"`
+	Freeze  *projections.Freeze `json:"freeze"`
+	Servers []any               `json:"servers"`
+	Workers []Worker            `json:"workers"`
 
 	asOf    string
+	notes   []string
 	servers []projections.Status
 }
 
@@ -38,10 +41,10 @@ func ReadStatus(r *kvview.Reader, fleet events.FleetID, address string, now time
 	at := r.AsOf()
 	s := &Status{
 		Fleet: fleet, Address: address, Seq: at.Seq, Behind: at.Behind(now), Ready: true,
-		Servers: []any{}, Workers: ReadWorkers(r), asOf: at.Text(now), servers: ReadServers(r),
+		Servers: []any{}, Workers: ReadWorkers(r), asOf: at.Text(now), notes: Notes(r), servers: ReadServers(r),
 	}
 	if f := r.Fleet(); f != nil {
-		s.Frozen = f.Value.Frozen != nil
+		s.Frozen, s.Freeze = f.Value.Frozen != nil, f.Value.Frozen
 		if l := f.Value.Leader; l != nil {
 			s.Leader = l.Controller
 		}
@@ -64,8 +67,8 @@ func (s *Status) Write(w io.Writer, f *Format) error {
 	if s.Leader != "" {
 		fmt.Fprintf(&b, "led by controller %s\n", s.Leader)
 	}
-	if s.Frozen {
-		b.WriteString("frozen: nothing is restarted, moved or updated by itself\n")
+	for _, n := range s.notes {
+		b.WriteString(n + "\n")
 	}
 	b.WriteString(s.workers() + "\n" + s.counts() + "\n")
 	if _, err := io.WriteString(Terminal(w), b.String()); err != nil {

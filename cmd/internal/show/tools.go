@@ -1,24 +1,16 @@
 package show
 
 import (
-	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/toolfleet/toolfleet/events"
-	"github.com/toolfleet/toolfleet/projections"
+	"github.com/toolfleet/toolfleet/projections/shape"
 	"github.com/toolfleet/toolfleet/session"
 )
 
-// tool is the JSON shape of a tool.
-type tool struct {
-	Name        string                 `json:"name"`
-	Server      events.ServerID        `json:"server"`
-	Tool        string                 `json:"tool"`
-	State       projections.ToolsState `json:"state"`
-	Path        string                 `json:"path"`
-	Description string                 `json:"description"`
-	InputSchema jsontext.Value         `json:"inputSchema"`
+// ToolShape returns the JSON shape of a tool.
+func ToolShape(t *session.Tool) shape.Tool {
+	return shape.Tool{
+		Name: t.Name, Server: t.Server, Tool: t.Tool, State: t.State, Path: t.Path,
+		Description: t.Description, InputSchema: t.InputSchema,
+	}
 }
 
 // Tools is the view of tools.
@@ -26,23 +18,13 @@ var Tools = &View[session.Tool]{
 	Name:   func(t *session.Tool) string { return t.Name },
 	Member: "name",
 	None:   "there are no tools",
-	Object: func(t *session.Tool) any {
-		return &tool{t.Name, t.Server, t.Tool, t.State, t.Path, t.Description, t.InputSchema}
-	},
+	Object: func(t *session.Tool) any { return ToolShape(t) },
 	Columns: []Column[session.Tool]{
 		{Heading: "TOOL", Cell: func(t *session.Tool) string { return t.Name }},
 		{Heading: "SERVER", Cell: func(t *session.Tool) string { return string(t.Server) }},
-		{Heading: "STATE", Cell: func(t *session.Tool) string { return string(t.State) }, Paint: func(t *session.Tool) paint {
-			if t.State == projections.ToolsLive {
-				return green
-			}
-			return yellow
-		}},
+		{Heading: "STATE", Cell: func(t *session.Tool) string { return string(t.State) }, Paint: func(t *session.Tool) paint { return ofList(t.State) }},
 		{Heading: "PATH", Wide: true, Cell: func(t *session.Tool) string { return t.Path }},
-		{Heading: "DESCRIPTION", Cell: func(t *session.Tool) string {
-			first, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-			return cut(first, descriptionWidth)
-		}},
+		{Heading: "DESCRIPTION", Cell: func(t *session.Tool) string { return firstLine(t.Description) }},
 	},
 }
 

@@ -2,32 +2,17 @@ package show
 
 import (
 	"io"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections"
 	"github.com/toolfleet/toolfleet/projections/kvview"
+	"github.com/toolfleet/toolfleet/projections/shape"
 )
 
 // Worker is a worker with the instances that it owns.
-type Worker struct {
-	ID          events.WorkerID         `json:"id"`
-	State       projections.WorkerState `json:"state"`
-	Since       time.Time               `json:"since"`
-	Host        string                  `json:"host"`
-	Incarnation events.Incarnation      `json:"incarnation"`
-	Labels      map[string]string       `json:"labels"`
-	Versions    map[string]string       `json:"versions"`
-	Capacity    int                     `json:"capacity"` // 0 is no limit
-	Draining    bool                    `json:"draining"`
-	Cordoned    bool                    `json:"cordoned"`
-	Joins       int                     `json:"joins"`
-	// Instances it owns, as server.instance, sorted.
-	Instances []string `json:"instances"`
-}
+type Worker = shape.Worker
 
 // ReadWorkers returns the workers that a fleet has or had, in the order of their
 // ids.
@@ -42,12 +27,7 @@ func ReadWorkers(r *kvview.Reader) []Worker {
 	}
 	list := []Worker{}
 	for _, e := range r.Workers() {
-		w := &e.Value
-		slices.Sort(owned[w.ID])
-		list = append(list, Worker{
-			w.ID, w.State, w.Since, w.Host, w.Incarnation, w.Labels, w.Versions, w.Capacity,
-			w.Draining, w.Cordoned, w.Joins, owned[w.ID],
-		})
+		list = append(list, shape.NewWorker(&e.Value, owned[e.Value.ID]))
 	}
 	return list
 }
@@ -56,17 +36,11 @@ func ReadWorkers(r *kvview.Reader) []Worker {
 var Workers = &View[Worker]{
 	Name:   func(w *Worker) string { return string(w.ID) },
 	Member: "id",
-	Object: func(w *Worker) any {
-		n := *w
-		if n.Instances == nil {
-			n.Instances = []string{}
-		}
-		return &n
-	},
-	None: "no worker has joined the fleet",
+	Object: func(w *Worker) any { return w },
+	None:   "no worker has joined the fleet",
 	Columns: []Column[Worker]{
 		{Heading: "WORKER", Cell: func(w *Worker) string { return string(w.ID) }},
-		{Heading: "STATE", Cell: func(w *Worker) string { return w.state() }, Paint: func(w *Worker) paint {
+		{Heading: "STATE", Cell: func(w *Worker) string { return workerState(w) }, Paint: func(w *Worker) paint {
 			switch w.State {
 			case projections.WorkerJoined:
 				return green
@@ -87,7 +61,7 @@ var Workers = &View[Worker]{
 	},
 }
 
-func (w *Worker) state() string {
+func workerState(w *Worker) string {
 	s := string(w.State)
 	if w.Draining {
 		s += ", draining"
@@ -98,15 +72,15 @@ func (w *Worker) state() string {
 	return s
 }
 
-// Describe writes all there is to know of a worker, with its last events.
-func (w *Worker) Describe(out io.Writer, f *Format, last []events.Record) error {
+// DescribeWorker writes all there is to know of a worker, with its last events.
+func DescribeWorker(out io.Writer, f *Format, w *Worker, last []events.Record) error {
 	if f.Data() {
 		d := struct {
 			Worker any   `json:"worker"`
 			Events []any `json:"events"`
 		}{Workers.Object(w), []any{}}
 		for i := range last {
-			e, err := eventOf(&last[i])
+			e, err := shape.NewEvent(&last[i])
 			if err != nil {
 				return err
 			}
@@ -116,7 +90,7 @@ func (w *Worker) Describe(out io.Writer, f *Format, last []events.Record) error 
 	}
 	p := &prose{}
 	p.heading("worker " + string(w.ID))
-	p.pair("state", w.state()+" since "+moment(w.Since))
+	p.pair("state", workerState(w)+" since "+moment(w.Since))
 	p.pair("host", w.Host)
 	p.pair("labels", pairs(w.Labels))
 	p.pair("versions", pairs(w.Versions))
