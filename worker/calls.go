@@ -8,7 +8,6 @@ import (
 
 	"github.com/cockroachdb/errors"
 	"github.com/mark3labs/mcp-go/client/transport"
-	"github.com/mark3labs/mcp-go/mcp"
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/toolfleet/toolfleet/events"
@@ -108,41 +107,11 @@ func (d *desk) call(ctx context.Context, f *flight, send func(callwire.FrameKind
 		return errors.Mark(ctx.Err(), errNotWritten)
 	}
 	f.sent.Store(true)
-	notices, forget := d.conn.notices.follow(r.ID)
-	passed := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(passed)
-		pass(notices, ended, send)
-	}()
+	forget := d.conn.notices.follow(r.ID, send)
+	defer forget() // none comes after the answer
 	d.conn.calls.Add(1)
-	var err error
-	if fields := traceFields(ctx); r.CallsTool() {
-		err = d.conn.callTool(ctx, r.Tool, r.Arguments, &mcp.Meta{ProgressToken: r.ID, AdditionalFields: fields}, &f.exchange)
-	} else {
-		err = d.conn.request(ctx, r, fields, &f.exchange)
-	}
-	d.conn.calls.Add(-1)
-	forget()
-	close(ended)
-	<-passed // none comes after the answer
-	return err
-}
-
-// pass sends notices until the call has ended and nothing is left of them.
-func pass(notices <-chan notice, ended <-chan struct{}, send func(callwire.FrameKind, []byte)) {
-	for {
-		select {
-		case n := <-notices:
-			send(n.kind, n.params)
-		case <-ended:
-			for len(notices) > 0 {
-				n := <-notices
-				send(n.kind, n.params)
-			}
-			return
-		}
-	}
+	defer d.conn.calls.Add(-1)
+	return d.conn.forward(ctx, r, traceFields(ctx), &f.exchange)
 }
 
 // outcome says what became of a call that has no result.

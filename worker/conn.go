@@ -15,10 +15,6 @@ import (
 )
 
 const (
-	// noticeQueue bounds notifications of one call that wait for the bus; what comes
-	// on top of it is left out.
-	noticeQueue = 64
-
 	// The pauses before a subscription that ended is opened again.
 	firstRelisten = time.Second
 	lastRelisten  = 30 * time.Second
@@ -44,17 +40,11 @@ type notices struct {
 
 	mu sync.Mutex // guards calls
 	// calls are those that wait for their answer, by their progress token.
-	calls map[string]chan<- notice
-}
-
-// notice is a notification that belongs to a call.
-type notice struct {
-	kind   callwire.FrameKind
-	params jsontext.Value
+	calls map[string]*listener
 }
 
 func newNotices() *notices {
-	n := &notices{logged: func(jsontext.Value) {}, calls: make(map[string]chan<- notice)}
+	n := &notices{logged: func(jsontext.Value) {}, calls: make(map[string]*listener)}
 	for k := range n.changed {
 		n.changed[k] = make(chan struct{}, 1)
 	}
@@ -81,7 +71,7 @@ func (n *notices) take(method string, params jsontext.Value) {
 		if json.Unmarshal(params, &p) == nil && json.Unmarshal(p.Token, &token) == nil {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			leave(n.calls[token], notice{callwire.Progress, params})
+			n.calls[token].hear(callwire.Progress, params)
 		}
 	}
 }
@@ -96,15 +86,7 @@ func (n *notices) passLog(params jsontext.Value) {
 		return
 	}
 	for _, only := range n.calls {
-		leave(only, notice{callwire.Log, params})
-	}
-}
-
-// leave leaves a notice if there is room for it; c may be nil.
-func leave(c chan<- notice, x notice) {
-	select {
-	case c <- x:
-	default:
+		only.hear(callwire.Log, params)
 	}
 }
 
@@ -121,16 +103,18 @@ func (n *notices) changeAll() {
 	}
 }
 
-// follow returns the notices of a call, until stop is called.
-func (n *notices) follow(token string) (of <-chan notice, stop func()) {
-	c := make(chan notice, noticeQueue)
+// follow has the notices of a call sent, one after the other, until stop is called,
+// which returns when none is being sent any more.
+func (n *notices) follow(token string, send func(callwire.FrameKind, []byte)) (stop func()) {
+	l := &listener{send: send}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.calls[token] = c
-	return c, func() {
+	n.calls[token] = l
+	return func() {
 		n.mu.Lock()
-		defer n.mu.Unlock()
 		delete(n.calls, token)
+		n.mu.Unlock()
+		l.sending.Wait()
 	}
 }
 

@@ -19,6 +19,8 @@ type host struct {
 	logs    *shelf // nil: none are kept
 	board   board
 	meters  meters
+	// The environment's own limits.
+	connectOverride, callOverride override
 }
 
 // instance runs one instance under one epoch, in one goroutine: see run.

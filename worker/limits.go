@@ -20,28 +20,38 @@ const (
 
 var errNoSecrets = errors.New("this worker reads no secrets")
 
+// override is a time limit of the environment's, if it has one.
+type override struct {
+	limit time.Duration
+	set   bool
+}
+
+// readOverride reads a variable. What is no duration is as good as nothing.
+func readOverride(env func(string) (string, bool), variable string) override {
+	text, _ := env(variable)
+	if ms, err := strconv.ParseUint(text, 10, 40); err == nil {
+		return override{time.Duration(ms) * time.Millisecond, true}
+	}
+	d, err := time.ParseDuration(text)
+	return override{d, err == nil && d >= 0}
+}
+
+// or returns the override, or another limit where there is none.
+func (o override) or(otherwise time.Duration) time.Duration {
+	if o.set {
+		return o.limit
+	}
+	return otherwise
+}
+
 // connectLimit is for the handshake and the first list of tools; 0 is none.
 func (h *host) connectLimit(d *events.Definition) time.Duration {
-	return h.limit(connectTimeoutVariable, d.ConnectTimeout())
+	return h.connectOverride.or(d.ConnectTimeout())
 }
 
 // callLimit is for one call; 0 is none.
 func (h *host) callLimit(d *events.Definition) time.Duration {
-	return h.limit(callTimeoutVariable, d.CallTimeout())
-}
-
-func (h *host) limit(variable string, otherwise time.Duration) time.Duration {
-	text, set := h.options.Env(variable)
-	if !set || text == "" {
-		return otherwise
-	}
-	if ms, err := strconv.ParseUint(text, 10, 40); err == nil {
-		return time.Duration(ms) * time.Millisecond
-	}
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return d
-	}
-	return otherwise
+	return h.callOverride.or(d.CallTimeout())
 }
 
 // withLimit bounds a context in time, unless the limit is 0.

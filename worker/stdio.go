@@ -273,40 +273,49 @@ func (t *stdio) send(ctx context.Context, line []byte, x *exchange) error {
 // Start does nothing: the process runs.
 func (t *stdio) Start(context.Context) error { return nil }
 
-// SendRequest sends a request under a number of its own, since several clients
-// may count on one process, and waits for the answer.
+// SendRequest sends a request of the MCP library's.
 func (t *stdio) SendRequest(ctx context.Context, r transport.JSONRPCRequest) (*transport.JSONRPCResponse, error) {
 	x := exchangeOf(ctx)
-	n := t.next.Add(1)
-	f := &frame{ID: jsontext.Value(strconv.FormatInt(n, 10)), Method: r.Method}
-	line, err := encodeRequest(f, x, r.Params)
+	params, err := encodeParams(x, r.Params)
 	if err != nil {
 		return nil, errors.Mark(errors.Wrapf(err, "encode %s", r.Method), errNotWritten)
 	}
+	f, err := t.exchange(ctx, r.Method, params, x)
+	if err != nil {
+		return nil, err
+	}
+	return respond(x, r, f), nil
+}
+
+// exchange sends a request under a number of its own, since several clients may
+// count on one process, and returns the answer.
+func (t *stdio) exchange(ctx context.Context, method string, params jsontext.Value, x *exchange) (*frame, error) {
+	n := t.next.Add(1)
 	answer := make(chan *frame, 1)
 	t.mu.Lock()
 	t.pending[n] = answer
 	t.mu.Unlock()
 	defer t.forget(n)
-	if err := t.send(ctx, line, x); err != nil {
+	if err := t.send(ctx, requestLine(n, method, params), x); err != nil {
 		if ctx.Err() != nil && x.written.Load() {
-			t.cancel(ctx, n, r.Method)
+			t.cancel(ctx, n, method)
 		}
 		return nil, err
 	}
 	select {
-	case f = <-answer:
+	case f := <-answer:
+		return f, nil
 	case <-t.over:
 		select { // it may have come before the end
-		case f = <-answer:
+		case f := <-answer:
+			return f, nil
 		default:
 			return nil, errors.WithStack(t.End())
 		}
 	case <-ctx.Done():
-		t.cancel(ctx, n, r.Method)
+		t.cancel(ctx, n, method)
 		return nil, ctx.Err()
 	}
-	return respond(x, r, f), nil
 }
 
 // respond records an answer, and gives it to the MCP library.
@@ -356,15 +365,27 @@ func (t *stdio) SendNotification(ctx context.Context, n mcp.JSONRPCNotification)
 	return t.send(ctx, line, &exchange{})
 }
 
-// encodeRequest encodes the MCP library's parameters, or the exchange's own.
-func encodeRequest(f *frame, x *exchange, params any) (line []byte, err error) {
-	if x.params == nil {
-		return encodeMessage(f, params)
+// encodeParams encodes the MCP library's parameters, or the exchange's own.
+func encodeParams(x *exchange, library any) (jsontext.Value, error) {
+	switch {
+	case x.params != nil:
+		return x.parameters(library)
+	case library == nil:
+		return nil, nil
+	default:
+		return jsonv1.Marshal(library)
 	}
-	if f.Params, err = x.parameters(params); err != nil {
-		return nil, err
+}
+
+// requestLine is a request as one line. Parameters have no line break.
+func requestLine(n int64, method string, params jsontext.Value) []byte {
+	line := make([]byte, 0, len(method)+len(params)+80)
+	line = strconv.AppendInt(append(line, `{"jsonrpc":"2.0","id":`...), n, 10)
+	line, _ = jsontext.AppendQuote(append(line, `,"method":`...), method) // methods are plain
+	if params != nil {
+		line = append(append(line, `,"params":`...), params...)
 	}
-	return f.encode()
+	return append(line, "}\n"...)
 }
 
 // encodeMessage encodes the MCP library's parameters as that library means them:

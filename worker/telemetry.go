@@ -268,12 +268,13 @@ func fails(ctx context.Context, span trace.Span, err error) {
 
 // traceFields returns the context for the _meta of a request.
 func traceFields(ctx context.Context) map[string]any {
-	fields := make(map[string]any, 2)
-	if parent, state := otel.Inject(ctx); parent != "" {
-		fields["traceparent"] = parent
-		if state != "" {
-			fields["tracestate"] = state
-		}
+	parent, state := otel.Inject(ctx)
+	if parent == "" {
+		return nil
+	}
+	fields := map[string]any{"traceparent": parent}
+	if state != "" {
+		fields["tracestate"] = state
 	}
 	return fields
 }

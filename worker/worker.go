@@ -40,7 +40,11 @@ func Run(ctx context.Context, p Parts, o *Options) error {
 	}
 	defer logs.close()
 	w := &crew{
-		host:      &host{parts: p, options: options, logs: logs, meters: newMeters()},
+		host: &host{
+			parts: p, options: options, logs: logs, meters: newMeters(),
+			connectOverride: readOverride(options.Env, connectTimeoutVariable),
+			callOverride:    readOverride(options.Env, callTimeoutVariable),
+		},
 		instances: make(map[place]*instance), wanted: make(map[place]order),
 		orders: make(chan order), ends: make(chan end),
 	}
