@@ -61,8 +61,10 @@ func (c *crowd) divide(owned []*projections.Instance) {
 		}
 	}
 	if c.target != nil && !c.frozen && len(c.staying) == c.count && len(c.leaving) == 0 && c.count > 0 {
-		// The replacement of any other that had to go would go there.
-		c.staying, c.leaving = c.staying[1:], c.staying[:1]
+		// The replacement of any other that had to go would go there. It is the one
+		// that was told already, if one was: the next plan does not change its mind.
+		last := len(c.staying) - 1
+		c.staying, c.leaving = c.staying[:last], c.staying[last:]
 	}
 	slices.Reverse(c.leaving)
 }

@@ -116,7 +116,7 @@ func TestTokens(t *testing.T) {
 			code                web.Code
 		}{
 			{http.MethodGet, "/v1/servers", "", http.StatusUnauthorized, "no_token"},
-			{http.MethodGet, "/v1/servers", "wrong", http.StatusUnauthorized, "no_token"},
+			{http.MethodGet, "/v1/servers", "wrong", http.StatusUnauthorized, "invalid_token"},
 			{http.MethodGet, "/v1/servers", reader, http.StatusOK, ""},
 			{http.MethodGet, "/v1/servers/s", changer, http.StatusForbidden, "missing_scope"},
 			{http.MethodGet, "/v1/events", changer, http.StatusForbidden, "missing_scope"},
