@@ -19,8 +19,9 @@
 //
 // The body is the arguments as raw JSON, an object, or empty. Arguments that do not
 // fit into one message are cut by [Request.Messages]: the request has the first part
-// and tf-more, and is followed at once, at the same subject, by frames of the kind
-// arguments, whose tf-seq counts from 1. An [Assembly] puts them together.
+// and tf-more, and is followed at once, at the same subject and with the same reply
+// subject, by frames of the kind arguments, whose tf-seq counts from 1. An [Assembly]
+// puts them together.
 //
 // The owner answers with frames to the reply subject:
 //

@@ -77,11 +77,9 @@ func (c *caller) call(ctx context.Context) ([]byte, error) {
 		return nil, notExecuted(events.ConnectionLost, err.Error())
 	}
 	defer c.log.inbox.close(frames)
-	for i, part := range c.request.Messages(c.subject, c.log.bodyLimit()) {
+	for _, part := range c.request.Messages(c.subject, c.log.bodyLimit()) {
 		m := natsMessage(part)
-		if i == 0 {
-			m.Reply = frames.subject
-		}
+		m.Reply = frames.subject
 		if err := c.log.nc.PublishMsg(m); err != nil {
 			return nil, c.unsent(err)
 		}

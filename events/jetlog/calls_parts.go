@@ -22,6 +22,10 @@ const (
 	arriveWithin = 10 * time.Second
 )
 
+// sender tells requests apart that have the same id. A caller's reply subject is
+// known to nobody else, so that a stranger's parts belong to no other's request.
+type sender struct{ id, reply string }
+
 // arrival is a request of which parts are missing.
 type arrival struct {
 	assembly *callwire.Assembly
@@ -36,18 +40,18 @@ func (s *callServer) expect(r *callwire.Request, m *nats.Msg) {
 		s.refuse(m, r.ID, events.OtherFailure, err.Error())
 		return
 	}
-	a := &arrival{assembly: assembly, first: m}
+	a, from := &arrival{assembly: assembly, first: m}, sender{r.ID, m.Reply}
 	s.mu.Lock()
 	why := ""
 	switch {
 	case len(s.arriving) >= maxArriving:
 		why = fmt.Sprintf("%d requests that do not fit into one message are arriving: try again later", maxArriving)
-	case s.arriving[r.ID] != nil:
+	case s.arriving[from] != nil:
 		why = "a call of that id is arriving"
 	default:
-		s.arriving[r.ID] = a
+		s.arriving[from] = a
 		a.late = time.AfterFunc(arriveWithin, func() {
-			s.abandon(r.ID, a, fmt.Sprintf("its arguments did not all come within %s", arriveWithin))
+			s.abandon(from, a, fmt.Sprintf("its arguments did not all come within %s", arriveWithin))
 		})
 	}
 	s.mu.Unlock()
@@ -63,8 +67,9 @@ func (s *callServer) part(ctx context.Context, m *nats.Msg) {
 		s.log.o.Logger.Debug("part of no call", "err", errors.Wrapf(err, "part at %s", m.Subject))
 		return
 	}
+	from := sender{f.Call, m.Reply}
 	s.mu.Lock()
-	a := s.arriving[f.Call]
+	a := s.arriving[from]
 	s.mu.Unlock()
 	if a == nil {
 		return // refused
@@ -72,28 +77,28 @@ func (s *callServer) part(ctx context.Context, m *nats.Msg) {
 	r, err := a.assembly.Add(f)
 	switch {
 	case err != nil:
-		s.abandon(f.Call, a, err.Error())
-	case r != nil && s.arrived(f.Call, a):
+		s.abandon(from, a, err.Error())
+	case r != nil && s.arrived(from, a):
 		s.begin(ctx, r, a.first)
 	}
 }
 
 // arrived forgets a request that is complete; false if it was abandoned meanwhile.
-func (s *callServer) arrived(id string, a *arrival) bool {
+func (s *callServer) arrived(from sender, a *arrival) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.arriving[id] != a {
+	if s.arriving[from] != a {
 		return false
 	}
 	a.late.Stop()
-	delete(s.arriving, id)
+	delete(s.arriving, from)
 	return true
 }
 
 // abandon refuses a request that cannot become complete.
-func (s *callServer) abandon(id string, a *arrival, why string) {
-	if s.arrived(id, a) {
-		s.refuse(a.first, id, events.OtherFailure, why)
+func (s *callServer) abandon(from sender, a *arrival, why string) {
+	if s.arrived(from, a) {
+		s.refuse(a.first, from.id, events.OtherFailure, why)
 	}
 }
 
@@ -102,7 +107,7 @@ func (s *callServer) turnAway() {
 	s.mu.Lock()
 	left := maps.Clone(s.arriving)
 	s.mu.Unlock()
-	for id, a := range left {
-		s.abandon(id, a, "the instance is stopping")
+	for from, a := range left {
+		s.abandon(from, a, "the instance is stopping")
 	}
 }

@@ -54,17 +54,22 @@ func TestCallWithLargeArguments(t *testing.T) {
 // rawCall sends messages of a request and returns what is answered.
 func rawCall(t *testing.T, nc *nats.Conn, messages ...events.Message) *nats.Subscription {
 	t.Helper()
-	inbox := nats.NewInbox()
-	answers, err := nc.SubscribeSync(inbox)
+	answers, err := nc.SubscribeSync(nats.NewInbox())
 	if err != nil {
 		t.Fatal(err)
 	}
+	rawParts(t, nc, answers.Subject, messages...)
+	return answers
+}
+
+// rawParts sends messages of a request that is answered to a subject.
+func rawParts(t *testing.T, nc *nats.Conn, reply string, messages ...events.Message) {
+	t.Helper()
 	for _, m := range messages {
-		if err := nc.PublishMsg(&nats.Msg{Subject: m.Subject, Reply: inbox, Header: m.Header, Data: m.Data}); err != nil {
+		if err := nc.PublishMsg(&nats.Msg{Subject: m.Subject, Reply: reply, Header: m.Header, Data: m.Data}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return answers
 }
 
 // refusal waits for an answer that says why the call was not executed.
@@ -116,7 +121,13 @@ func TestCallWithMissingParts(t *testing.T) {
 		if why := refusal(t, rawCall(t, nc, parts("1")[0])); !strings.Contains(why, "4 requests") {
 			t.Errorf("the same again: %s", why)
 		}
+		// Of a stranger who knows the id.
 		rawCall(t, nc, parts("0")[1:]...)
+		synctest.Wait()
+		if executed != 0 {
+			t.Errorf("a stranger's parts made %d calls whole", executed)
+		}
+		rawParts(t, nc, waiting[0].Subject, parts("0")[1:]...)
 		if m, err := waiting[0].NextMsg(time.Second); err != nil || m.Header.Get("tf-frame") != string(callwire.Result) {
 			t.Errorf("the one that is complete: %+v, %v", m, err)
 		}

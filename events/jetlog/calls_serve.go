@@ -48,7 +48,7 @@ type CallHandler = func(ctx context.Context, r *callwire.Request, send func(call
 // [MaxCalls] are running or after the end are answered with
 // [callwire.NotExecuted]; those that name no inbox are only logged.
 func (l *Log) ServeCalls(ctx context.Context, subject string, h CallHandler) error {
-	s := &callServer{log: l, handle: h, calls: make(map[string]*call), arriving: make(map[string]*arrival)}
+	s := &callServer{log: l, handle: h, calls: make(map[string]*call), arriving: make(map[sender]*arrival)}
 	closed := l.nc.StatusChanged(nats.CLOSED)
 	defer l.nc.RemoveStatusListener(closed)
 	controls, err := l.nc.Subscribe(callwire.ControlSubject(subject), s.control)
@@ -85,7 +85,7 @@ type callServer struct {
 
 	mu       sync.Mutex // guards what follows
 	calls    map[string]*call
-	arriving map[string]*arrival
+	arriving map[sender]*arrival
 	stopping bool
 }
 
