@@ -92,7 +92,7 @@ func (f *scene) tell(c events.Chain, bodies ...events.Body) {
 			a.Epoch = f.epoch[c]
 			b = a
 		}
-		f.Apply(events.Record{Event: events.Event{Chain: c, Body: b, Epoch: f.epoch[c], Time: time.Unix(int64(f.seq), 0)}, Seq: f.seq})
+		f.Apply(events.Record{Event: events.Event{Chain: c, Body: b, Epoch: f.epoch[c], Time: time.Now()}, Seq: f.seq})
 	}
 	if f.told != nil {
 		f.told()

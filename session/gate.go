@@ -7,9 +7,11 @@ import (
 
 // gate waits for servers that are starting, as the options say.
 func (s *Session) gate(ctx context.Context) error {
-	every := func(*member) bool { return true }
+	every := func(m *member) bool { return !m.unplaced(time.Now()) }
 	// One that has failed already may take any time.
-	unknown := func(m *member) bool { return len(m.tools.list) == 0 && failureOf(m.instances) == nil }
+	unknown := func(m *member) bool {
+		return len(m.tools.list) == 0 && failureOf(m.instances) == nil && !m.unplaced(time.Now())
+	}
 	if err := s.until(ctx, s.options.Wait, every); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/projections"
 	"github.com/toolfleet/toolfleet/projections/kvview"
@@ -73,11 +75,27 @@ func (m *member) used() *projections.Instance {
 	return nil
 }
 
-// Pending returns the servers that are starting and whose tools nobody knows:
-// the list lacks them.
+// Pending returns the servers that are starting and whose tools nobody knows: the
+// list lacks them. One that no worker may take is not starting.
 func (s *Session) Pending() []events.ServerID {
 	now, _ := s.load()
-	return now.catalogue.starting(func(m *member) bool { return len(m.tools.list) == 0 })
+	return now.catalogue.starting(func(m *member) bool { return len(m.tools.list) == 0 && !m.unplaced(time.Now()) })
+}
+
+// placeWithin is more than controllers need to place what can be placed.
+const placeWithin = 3 * time.Second
+
+// unplaced says whether nobody has taken the server for longer than placing takes:
+// no worker may take it, and it is not starting.
+func (m *member) unplaced(now time.Time) bool {
+	n := m.status()
+	since := n.Changed
+	for _, i := range m.instances {
+		if i.Since.After(since) {
+			since = i.Since
+		}
+	}
+	return n.State == projections.Deferred && now.Sub(since) > placeWithin
 }
 
 // Unlisted returns the servers that work and say that they have resources or

@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -96,7 +98,7 @@ func (c *connect) fleet() (f *snippet.Fleet, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f = &snippet.Fleet{Name: "fleet", Command: "toolfleet"}
+	f = &snippet.Fleet{Name: "fleet", Command: program()}
 	if id != events.DefaultFleet {
 		f.Name += "-" + string(id)
 	}
@@ -117,6 +119,26 @@ func (c *connect) fleet() (f *snippet.Fleet, err error) {
 		return f, err
 	}
 	return f, nil
+}
+
+// program returns how a client starts this program: by its name if that is found,
+// else by its path. Programs with a window often look in fewer places than a shell.
+func program() string {
+	const name = "toolfleet"
+	self, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return self
+	}
+	a, err1 := os.Stat(self)
+	b, err2 := os.Stat(found)
+	if err1 != nil || err2 != nil || !os.SameFile(a, b) {
+		return self
+	}
+	return name
 }
 
 // endpoint returns the URL of the fleet's MCP endpoint.

@@ -16,6 +16,7 @@ import (
 	"github.com/toolfleet/toolfleet/cmd/internal/exit"
 	"github.com/toolfleet/toolfleet/cmd/internal/files"
 	"github.com/toolfleet/toolfleet/cmd/internal/local"
+	"github.com/toolfleet/toolfleet/cmd/internal/parts"
 	"github.com/toolfleet/toolfleet/cmd/internal/show"
 )
 
@@ -31,11 +32,12 @@ type up struct {
 func newUp() *cobra.Command {
 	var u up
 	cmd := &cobra.Command{
-		Use:   "up (-f FILE... | --example)",
+		Use:   "up [-f FILE... | --example]",
 		Short: "Run a whole fleet in this process",
 		Long: "Runs NATS with JetStream, a controller and a worker in this process, declares the\n" +
 			"servers of configuration files (the mcpServers shape) and shows what becomes of\n" +
-			"them. What the fleet knows is kept in --data and continued by the next start.\n" +
+			"them. What the fleet knows is kept in --data, and a later start goes on from there:\n" +
+			"it needs no file.\n" +
 			"Ctrl-C stops everything, servers first; with -d, toolfleet down does.\n\n" +
 			"It serves HTTP, to who has a token (toolfleet token prints it): agents at /mcp, and\n" +
 			"/v1/servers, workers, tools and events; /openapi.json describes all of it.",
@@ -60,7 +62,7 @@ func (u *up) run(cmd *cobra.Command) (err error) {
 	if u.Fleet, err = u.flags.FleetID(); err != nil {
 		return err
 	}
-	if len(u.paths) == 0 && !u.example {
+	if len(u.paths) == 0 && !u.example && !u.goesOn() {
 		return nothingToRun()
 	}
 	if u.Servers, err = files.Read(u.paths...); err != nil {
@@ -78,6 +80,19 @@ func (u *up) run(cmd *cobra.Command) (err error) {
 	}
 	u.Out, u.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	return local.Run(cmd.Context(), &u.Options)
+}
+
+// goesOn says whether there is a fleet from an earlier start.
+func (u *up) goesOn() bool {
+	data := u.Data
+	if data == "" {
+		folder, err := attach.StateFolder(u.Fleet)
+		if err != nil {
+			return false // it is said by what needs it
+		}
+		data = string(folder)
+	}
+	return parts.HasStore(data)
 }
 
 // nothingToRun names the files that could be run.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/errors"
+	"golang.org/x/sys/unix"
 
 	"github.com/toolfleet/toolfleet/cmd/internal/supervise"
 	"github.com/toolfleet/toolfleet/events/jetlog"
@@ -18,7 +19,8 @@ import (
 
 // EmbeddedOptions of [Embedded].
 type EmbeddedOptions struct {
-	// Listen is host:port. Default: a free port that only this host reaches.
+	// Listen is host:port. Default: a port that only this host reaches, the one of
+	// the last start if it is free, so that clients find it again.
 	Listen string
 	// Durability of what is acknowledged.
 	Durability jetlog.Durability
@@ -47,9 +49,7 @@ func Embedded(ctx context.Context, h *Host, o *EmbeddedOptions) (*Server, error)
 	if err != nil {
 		return nil, err
 	}
-	e, err := jetlog.StartEmbedded(ctx, &jetlog.EmbeddedOptions{
-		Dir: filepath.Join(h.Data, "nats"), Addr: o.Listen, Token: token, Durability: o.Durability, Logger: h.Logger,
-	})
+	e, err := startEmbedded(ctx, h, o, token)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +57,42 @@ func Embedded(ctx context.Context, h *Host, o *EmbeddedOptions) (*Server, error)
 	s := &Server{Embedded: e, Addresses: addresses(o.Listen, e.URL(), name), TokenFile: file}
 	s.URL = strings.Replace(s.Addresses[0], "://", "://"+token+"@", 1)
 	return s, nil
+}
+
+// startEmbedded starts the server where it is to listen.
+func startEmbedded(ctx context.Context, h *Host, o *EmbeddedOptions, token string) (*jetlog.Embedded, error) {
+	start := func(addr string) (*jetlog.Embedded, error) {
+		return jetlog.StartEmbedded(ctx, &jetlog.EmbeddedOptions{
+			Dir: storeOf(h.Data), Addr: addr, Token: token, Durability: o.Durability, Logger: h.Logger,
+		})
+	}
+	if o.Listen != "" {
+		return start(o.Listen)
+	}
+	file := filepath.Join(h.Data, "nats-address")
+	if last, err := os.ReadFile(file); err == nil {
+		if e, err := start(strings.TrimSpace(string(last))); !errors.Is(err, unix.EADDRINUSE) {
+			return e, err
+		}
+	}
+	e, err := start("")
+	if err != nil {
+		return nil, err
+	}
+	address := strings.TrimPrefix(e.URL(), "nats://")
+	if err := os.WriteFile(file, []byte(address+"\n"), 0o600); err != nil {
+		h.Logger.Warn("the next start will listen elsewhere", "err", err)
+	}
+	return e, nil
+}
+
+// storeOf returns the folder of an embedded server's store.
+func storeOf(data string) string { return filepath.Join(data, "nats") }
+
+// HasStore says whether a host's folder has the store of an earlier start.
+func HasStore(data string) bool {
+	_, err := os.Stat(storeOf(data))
+	return err == nil
 }
 
 // addresses returns the URLs of a server that was to listen there and listens at

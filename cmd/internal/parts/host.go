@@ -8,6 +8,7 @@
 //	identity      the key to the fleet's secrets, in the format of age
 //	nats/         the store of an embedded server
 //	nats-token    what clients of that must present
+//	nats-address  where that listened last
 //	http-token    what clients over HTTP must present
 package parts
 

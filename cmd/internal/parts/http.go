@@ -197,7 +197,14 @@ func (s *HTTP) serve(fill func(ctx context.Context) error) supervise.Part {
 
 func (s *HTTP) set(h http.Handler) { s.handler.Store(&h) }
 
+// bodyWithin is how long the body of a request may take that nobody reads: one that
+// is refused is answered when its body has come.
+const bodyWithin = 10 * time.Second
+
 // ServeHTTP serves a request as far as the process is.
 func (s *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 { // without a body the limit would be one for the answer
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyWithin)) // where the connection has one
+	}
 	(*s.handler.Load()).ServeHTTP(w, r)
 }

@@ -1,6 +1,7 @@
 // Package position reads positions in a history as people write them: a sequence
 // ("1234"), a time ("2026-01-02T15:04:05Z", RFC 3339), or an age ("15m", "36h",
-// "2d").
+// "2d"). A time without a zone ("2026-01-02 15:04:05", also without seconds or a
+// time of day) is local, as those that tables show.
 package position
 
 import (
@@ -28,6 +29,11 @@ func Parse(s string, now time.Time) (Position, error) {
 	}
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return Position{Time: t}, nil
+	}
+	for _, form := range []string{time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
+			return Position{Time: t}, nil
+		}
 	}
 	if age, ok := parseAge(s); ok && age >= 0 {
 		return Position{Time: now.Add(-age)}, nil

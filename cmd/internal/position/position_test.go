@@ -13,7 +13,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.FixedZone("", 3600))
 	for text, want := range map[string]position.Position{
 		"0":                    {},
 		"17":                   {Seq: 17},
@@ -21,13 +21,17 @@ func TestParse(t *testing.T) {
 		"1h30m":                {Time: now.Add(-90 * time.Minute)},
 		"2d":                   {Time: now.Add(-48 * time.Hour)},
 		"2026-01-01T00:00:00Z": {Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)},
+		"2026-01-01 01:02:03":  {Time: time.Date(2026, 1, 1, 1, 2, 3, 0, now.Location())},
+		"2026-01-01T01:02:03":  {Time: time.Date(2026, 1, 1, 1, 2, 3, 0, now.Location())},
+		"2026-01-01 01:02":     {Time: time.Date(2026, 1, 1, 1, 2, 0, 0, now.Location())},
+		"2026-01-01":           {Time: time.Date(2026, 1, 1, 0, 0, 0, 0, now.Location())},
 	} {
 		got, err := position.Parse(text, now)
 		if err != nil || got.Seq != want.Seq || !got.Time.Equal(want.Time) {
 			t.Errorf("%s: got %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "-1", "-5m", "yesterday", "2026-01-01", "99999999d", "d", "18446744073709551616"} {
+	for _, text := range []string{"", "-1", "-5m", "yesterday", "2026-13-01", "99999999d", "d", "18446744073709551616"} {
 		if _, err := position.Parse(text, now); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "RFC 3339") {
 			t.Errorf("%q: got %v", text, err)
 		}

@@ -21,7 +21,7 @@ func Answer(w io.Writer, f *Format, a *story.Answer) error {
 	p.heading(a.Summary)
 	for i := range a.Because {
 		s := &a.Because[i]
-		line := pad(strconv.FormatUint(uint64(s.Seq), 10), 6) + "  " + s.Time.Local().Format(time.DateTime) + "  " + s.Text
+		line := pad(strconv.FormatUint(uint64(s.Seq), 10), 6) + "  " + s.Time.UTC().Format(time.DateTime) + "  " + s.Text
 		if s.Actor != "" {
 			line += ", by " + s.Actor
 		}

@@ -6,9 +6,10 @@
 //	read    read             ZK7PA2…
 //
 // The file is made at first use with the token "default", which may do
-// everything. Lines may be added and removed while it is used: it is read again
-// when it has changed. One that others could read, or that is not understood, is
-// refused, and then nobody is let in.
+// everything. Each has a name of its own, since what belongs to a name belongs to
+// whoever holds its token. Lines may be added and removed while the file is used:
+// it is read again when it has changed. One that others could read, or that is not
+// understood, is refused, and then nobody is let in.
 package tokens
 
 import (
@@ -22,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/cockroachdb/errors"
 
@@ -121,18 +123,53 @@ func Token(path string, scopes ...guard.Scope) (string, error) {
 		return "", err
 	}
 	scopes = ordered(scopes)
-	for _, l := range lines {
-		if slices.Equal(l.scopes, scopes) {
-			return l.token, nil
-		}
+	if i := find(lines, scopes); i >= 0 {
+		return lines[i].token, nil
 	}
-	added := line{nameOf(scopes), scopes, rand.Text()}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	return add(path, scopes)
+}
+
+// find returns where the token is that has these scopes, or -1.
+func find(lines []line, scopes []guard.Scope) int {
+	return slices.IndexFunc(lines, func(l line) bool { return slices.Equal(l.scopes, scopes) })
+}
+
+// add adds a token, unless somebody else just did.
+func add(path string, scopes []guard.Scope) (token string, err error) {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_RDWR, 0)
 	if err != nil {
 		return "", errors.Wrap(err, "add a token")
 	}
-	_, err = file.WriteString(added.String()) // whole, whoever else adds one
-	return added.token, errors.Wrap(errors.Join(err, file.Close()), "add a token")
+	defer func() { err = errors.CombineErrors(err, errors.Wrap(file.Close(), "add a token")) }()
+	// Two that add at a time would give two tokens one name.
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return "", errors.Wrap(err, "lock the tokens")
+	}
+	lines, err := read(path)
+	if err != nil {
+		return "", err
+	}
+	if i := find(lines, scopes); i >= 0 {
+		return lines[i].token, nil
+	}
+	added := line{freeName(lines, scopes), scopes, rand.Text()}
+	text := added.String()
+	if !endsLine(file) {
+		text = "\n" + text
+	}
+	_, err = file.WriteString(text)
+	return added.token, errors.Wrap(err, "add a token")
+}
+
+// endsLine says whether a file is at the end of a line, as editors may not leave it.
+func endsLine(file *os.File) bool {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err == nil
+	}
+	last := make([]byte, 1)
+	_, err = file.ReadAt(last, info.Size()-1)
+	return err == nil && last[0] == '\n'
 }
 
 // makeUnlessThere makes a file with one token, unless there is one.
@@ -190,6 +227,7 @@ func read(path string) ([]line, error) {
 		return nil, errors.Wrap(err, "read the tokens")
 	}
 	var lines []line
+	numbers := make(map[string]int) // of the line with a name
 	for i, text := range bytes.Split(data, []byte("\n")) {
 		words := strings.Fields(string(text))
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
@@ -200,6 +238,11 @@ func read(path string) ([]line, error) {
 			return nil, errors.WithHintf(errors.Newf("line %d of %s is no token", i+1, path),
 				"a line is a name, scopes such as read,call,change, and the token; without the file a new one is made")
 		}
+		if n := numbers[l.name]; n > 0 {
+			return nil, errors.WithHintf(errors.Newf("line %d of %s has the name of line %d", i+1, path, n),
+				"give it another name, or remove it")
+		}
+		numbers[l.name] = i + 1
 		lines = append(lines, l)
 	}
 	return lines, nil
@@ -227,6 +270,16 @@ const leastToken = 16
 // ordered returns scopes in the order of [guard.Scopes], each once.
 func ordered(scopes []guard.Scope) []guard.Scope {
 	return slices.DeleteFunc(guard.Scopes(), func(s guard.Scope) bool { return !slices.Contains(scopes, s) })
+}
+
+// freeName returns a name for a token that no other has.
+func freeName(lines []line, scopes []guard.Scope) string {
+	first := nameOf(scopes)
+	name := first
+	for n := 2; slices.ContainsFunc(lines, func(l line) bool { return l.name == name }); n++ {
+		name = fmt.Sprintf("%s-%d", first, n)
+	}
+	return name
 }
 
 func nameOf(scopes []guard.Scope) string {

@@ -96,6 +96,9 @@ func TestTakenBack(t *testing.T) {
 	}
 }
 
+// twice are two tokens of one name: the second would have the first one's sessions.
+const twice = "me read SECRETSECRETSECRET\n# x\nyou read SECRETSECRETSECRE2\nme call SECRETSECRETSECRE3\n"
+
 // A file that others may read, or that is not understood, lets nobody in, and says
 // what helps without its contents.
 func TestRefused(t *testing.T) {
@@ -103,6 +106,7 @@ func TestRefused(t *testing.T) {
 		"others may read it":  func(path string) error { return os.Chmod(path, 0o640) },
 		"a line of two words": func(path string) error { return os.WriteFile(path, []byte("# x\n\nme SECRETSECRETSECRET\n"), 0o600) },
 		"an unknown scope":    func(path string) error { return os.WriteFile(path, []byte("me root SECRETSECRETSECRET\n"), 0o600) },
+		"a name twice":        func(path string) error { return os.WriteFile(path, []byte(twice), 0o600) },
 		"a short token":       func(path string) error { return os.WriteFile(path, []byte("me read SECRET\n"), 0o600) },
 		"gone":                os.Remove,
 	} {
@@ -125,6 +129,9 @@ func TestRefused(t *testing.T) {
 			_, e1 := tokens.Open(path, slog.New(slog.DiscardHandler))
 			_, e2 := tokens.Token(path)
 			for _, err := range []error{e1, e2} {
+				if name == "a name twice" && (err == nil || !strings.Contains(err.Error(), "line 4 ") || !strings.HasSuffix(err.Error(), " line 1")) {
+					t.Errorf("error %v", err)
+				}
 				if err == nil || len(errors.GetAllHints(err)) == 0 || strings.Contains(err.Error(), "SECRET") {
 					t.Errorf("error %v, hints %q", err, errors.GetAllHints(err))
 				}
@@ -136,19 +143,41 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whoever is first makes the file; all others use that.
+// A token is added below a last line that an editor left without an end, and under
+// a name that no other has.
+func TestAdded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), tokens.Name)
+	if err := os.WriteFile(path, []byte("read call THE-FIRST-OF-TOKENS"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, log := open(t, path)
+	read, both := token(t, path, guard.Read), token(t, path, guard.Read, guard.Call)
+	for secret, name := range map[string]string{"THE-FIRST-OF-TOKENS": "read", read: "read-2", both: "read-call"} {
+		if p, ok := f.Holder(secret); !ok || p.Name != name {
+			t.Errorf("the token of %s is of %v, %v: %s", name, p, ok, log)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil || strings.Count(string(data), "\n") != 3 {
+		t.Errorf("%d lines, %v", strings.Count(string(data), "\n"), err)
+	}
+}
+
+// Whoever is first makes the file; all others use that. So it is with a line.
 func TestTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), tokens.Name)
-	got := make([]string, 20)
-	var all sync.WaitGroup
-	for i := range got {
-		all.Go(func() {
-			got[i], _ = tokens.Token(path) // an empty one is another one
-		})
-	}
-	all.Wait()
-	if len(slices.Compact(got)) != 1 || got[0] == "" {
-		t.Error("there were several")
+	for _, scopes := range [][]guard.Scope{nil, {guard.Read}} {
+		got := make([]string, 20)
+		var all sync.WaitGroup
+		for i := range got {
+			all.Go(func() {
+				got[i], _ = tokens.Token(path, scopes...) // an empty one is another one
+			})
+		}
+		all.Wait()
+		if len(slices.Compact(got)) != 1 || got[0] == "" {
+			t.Error("there were several")
+		}
 	}
 }
 
