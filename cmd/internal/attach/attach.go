@@ -95,6 +95,15 @@ func (f *Flags) Local() (Running, bool) {
 	return r, err == nil
 }
 
+// Elsewhere returns what names another place than a toolfleet up of this host, or "".
+func (f *Flags) Elsewhere() string {
+	place, err := f.Find()
+	if err != nil || place.From == fromRunning {
+		return ""
+	}
+	return place.From
+}
+
 // ErrNowhere marks the error of [Flags.Find] when nothing names a place.
 var ErrNowhere = errors.New("no fleet to connect to")
 

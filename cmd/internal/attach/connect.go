@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/errors"
 	"github.com/nats-io/nats.go"
 
+	"github.com/toolfleet/toolfleet/events"
 	"github.com/toolfleet/toolfleet/events/jetlog"
 )
 
@@ -31,5 +32,11 @@ func (f *Flags) Connect(ctx context.Context, name string, log *slog.Logger) (*na
 		return nil, errors.WithHint(errors.Wrapf(err, "reach %s", fromRunning),
 			"it may have been killed: start it again with toolfleet up")
 	}
-	return nc, errors.Wrapf(err, "by %s", place.From)
+	err = errors.Wrapf(err, "by %s", place.From)
+	if folder, e := StateFolder(events.FleetID(f.Fleet)); err != nil && e == nil {
+		if _, e := folder.Running(); e == nil {
+			err = errors.WithHintf(err, "a toolfleet up runs on this host: without %s it is used", place.From)
+		}
+	}
+	return nc, err
 }

@@ -51,6 +51,9 @@ func (f *fleet) announce(ctx context.Context, folder attach.Folder) error {
 	if !f.fresh {
 		f.begin(ctx, r)
 	}
+	if from := (&attach.Flags{Fleet: string(f.Fleet)}).Elsewhere(); from != "" {
+		f.note(fmt.Sprintf("other commands do not come here, but to the NATS servers of %s: unset that, or give them --server", from))
+	}
 	if err := f.record(folder); err != nil {
 		return err
 	}
