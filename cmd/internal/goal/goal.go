@@ -5,6 +5,7 @@ package goal
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/cockroachdb/errors"
 
@@ -56,7 +57,7 @@ func renewed(s *projections.Status, since events.Seq) bool {
 // missed returns why a server will not be ready.
 func missed(s *projections.Status, since events.Seq) error {
 	if f := failedSince(s, since); f != nil {
-		return errors.WithHintf(errors.Newf("%s: %v", s.State, f.Failure), "toolfleet explain %s", f.Code)
+		return errors.WithHintf(told(string(s.State), s.ID, f), "toolfleet explain %s", f.Code)
 	}
 	switch s.State {
 	case projections.Disabled:
@@ -101,7 +102,18 @@ func givenUp(s *projections.Status) error {
 	if s.Failure == nil {
 		return nil // unreachable: what is parked failed
 	}
-	return errors.WithHintf(errors.Newf("parked: %v", s.Failure.Failure), "toolfleet restart %s tries again", s.ID)
+	return errors.WithHintf(told("parked", s.ID, s.Failure), "toolfleet restart %s tries again", s.ID)
+}
+
+// told is a failure for people, with the last line that the server wrote to its
+// stderr: that often names the cause.
+func told(state string, id events.ServerID, f *projections.Fault) error {
+	stderr := strings.TrimSpace(f.StderrTail)
+	if stderr == "" {
+		return errors.Newf("%s: %v", state, f.Failure)
+	}
+	last := stderr[strings.LastIndexByte(stderr, '\n')+1:]
+	return errors.WithHintf(errors.Newf("%s: %v; its last words: %s", state, f.Failure, last), "toolfleet logs %s", id)
 }
 
 // Settled is reached by a server that is as the definition which the event put

@@ -54,6 +54,10 @@ func TestGoals(t *testing.T) {
 		{"not yet anew", goal.Ready(6), status(projections.Ready, nil), "", ""},
 		{"starting", goal.Ready(5), status(projections.Listing, nil), "", ""},
 		{"failed since", goal.Ready(5), status(projections.BackingOff, failed(6)), "", "startup_crash"},
+		{"failed with last words", goal.Ready(5), status(projections.BackingOff, func(s *projections.Status) {
+			failed(6)(s)
+			s.Failure.StderrTail = "starting\nError: DB_URL not set\n"
+		}), "", "it ended; its last words: Error: DB_URL not set"},
 		{"failed before", goal.Ready(5), status(projections.BackingOff, failed(4)), "", ""},
 		{"parked before", goal.Ready(5), status(projections.Parked, before(failed(4))), "", ""},
 		{"parked by what began before", goal.Ready(5), status(projections.Parked, before(failed(6))), "", ""},
