@@ -373,6 +373,17 @@ func TestCallsEndWithTheSession(t *testing.T) {
 	})
 }
 
+// The owner has the caller's limit, and may be the first to notice that it is over.
+func TestCallOutOfTimeOfItsOwner(t *testing.T) {
+	bubble(t, func(t *testing.T, f *scene, o *owners, s *Session) {
+		f.ready("git", "0", "w", "log")
+		o.set(epoch1, ends(callwire.Error{Outcome: callwire.Unknown, Failure: events.NewFailure(events.CallTimeout, events.PhaseRun, "no answer in time")}))
+		if _, err := s.Call(t.Context(), "git__log", nil, nil); !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // A call that its caller's deadline ends was not cancelled by anybody.
 func TestCallOutOfTime(t *testing.T) {
 	bubble(t, func(t *testing.T, f *scene, o *owners, s *Session) {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/cockroachdb/errors"
@@ -87,8 +88,11 @@ func (e *CallError) what() string {
 	}
 }
 
-// Is makes the error its outcome.
-func (e *CallError) Is(target error) bool { return target == e.Outcome }
+// Is makes the error its outcome, and a [context.DeadlineExceeded] where time ended
+// the call: the owner, who has the caller's limit, may be the first to notice.
+func (e *CallError) Is(target error) bool {
+	return target == e.Outcome || target == context.DeadlineExceeded && e.Failure.Code == events.CallTimeout
+}
 
 func (e *CallError) Unwrap() error { return e.Err }
 
