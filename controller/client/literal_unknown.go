@@ -25,7 +25,7 @@ func withoutSecrets(members jsontext.Value, err error) (jsontext.Value, error) {
 		case err != nil:
 			return nil, errors.New("the unknown members are no valid JSON") // the error may quote them
 		}
-		if token.Kind() == '"' && !isName(dec) && isUnknownSecret(dec.StackPointer().LastToken(), token.String()) {
+		if token.Kind() == '"' && !isName(dec) && isLiteralSecret(nameOf(dec), token.String()) {
 			token = jsontext.String(Removed)
 		}
 		if err := enc.WriteToken(token); err != nil {
@@ -40,9 +40,21 @@ func isName(dec *jsontext.Decoder) bool {
 	return kind == '{' && n%2 == 1
 }
 
-func isUnknownSecret(name, value string) bool {
-	if hasReference(value) {
-		return mixesSecret(name, value)
+// nameOf returns the name of the member that the value just read is, or that the
+// array is in which it stands.
+func nameOf(dec *jsontext.Decoder) string {
+	at := dec.StackPointer()
+	if kind, _ := dec.StackIndex(dec.StackDepth()); kind == '[' {
+		at = at.Parent()
 	}
-	return looksSecret(value) || hasURLSecret(value) || isSecretName(name) && !isHarmlessForm(value)
+	return at.LastToken()
+}
+
+// isLiteralSecret says whether a value holds a literal secret, as far as it and
+// its name tell.
+func isLiteralSecret(name, value string) bool {
+	if hasReference(value) {
+		return mixesSecret(name, value) || hasJSONSecret(value)
+	}
+	return looksSecret(value) || hasURLSecret(value) || hasJSONSecret(value) || IsSecretName(name) && !isHarmlessForm(value)
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,25 +93,24 @@ func (w *rewriter) value(kind, name, key, value string) string {
 }
 
 // args rewrites the arguments that look like a secret: as a whole, or the value
-// of "--name=value", "NAME=value" and "Name: value".
+// of "--name=value", "NAME=value", "Name: value" and "--flag=Name:value". JSON
+// that holds a secret moves as a whole.
 func (w *rewriter) args(args []string) []string {
 	c := slices.Clone(args)
 	for i, a := range args {
 		key := "arg." + strconv.Itoa(i+1)
-		before := ""
-		if i > 0 {
-			before = args[i-1]
+		name, value := "", a
+		if i > 0 && isSecretFlag(args[i-1]) && !strings.HasPrefix(a, "-") {
+			name = args[i-1]
+		} else {
+			name, value = splitArgument(a)
 		}
-		head, value := splitArgument(a)
-		secret := looksSecret(value) || hasURLSecret(value) || isSecretName(head) && !isHarmlessForm(value) ||
-			head == "" && !strings.HasPrefix(a, "-") && isSecretFlag(before) && !isHarmlessForm(a)
 		switch {
-		case hasReference(a):
-			if mixesSecret(head, value) {
-				w.mixed(key)
-			}
-		case secret:
-			c[i] = head + w.move(key, value)
+		case !isLiteralSecret(name, value):
+		case hasReference(value):
+			w.mixed(key)
+		default:
+			c[i] = a[:len(a)-len(value)] + w.move(key, value)
 		}
 	}
 	return c
@@ -130,16 +130,47 @@ func hasURLSecret(value string) bool {
 	return found || w.err != nil
 }
 
+// maxNames is how many names, one in the value of the other, are looked for in
+// an argument.
+const maxNames = 8
+
 // splitArgument splits an argument into what names its value, with the
 // separator, and the value. An argument that is nothing but a value, or nothing
-// but a flag, has no name.
+// but a flag, has no name. A name inside the value counts when the value alone is
+// no secret, and is one by that name: "--header=X-Api-Key: value".
 func splitArgument(a string) (head, value string) {
-	for _, separator := range []string{"=", ": "} {
-		name, rest, ok := strings.Cut(a, separator)
-		if ok && name != "" && !strings.ContainsAny(name, " /:?&") {
-			n := len(name) + len(separator)
-			return a[:n], rest
+	head, value = cutName(a)
+	if hasToken(head) {
+		return "", a
+	}
+	name, rest := head, value
+	for range maxNames {
+		if name == "" || isLiteralSecret(name, rest) {
+			break
 		}
+		name, rest = cutName(rest)
+	}
+	if name == "" {
+		return head, value
+	}
+	return a[:len(a)-len(rest)], rest
+}
+
+// cutName cuts the first name, with its separator, off a value. A colon alone
+// separates only the names of secrets: others are hosts, schemes and drives.
+func cutName(a string) (name, value string) {
+	for _, separator := range []string{"=", ": ", ":"} {
+		name, rest, ok := cutMasked(a, separator)
+		if !ok || name == "" || strings.ContainsAny(mask(name), " /:?&{") {
+			continue
+		}
+		if separator == ":" && (!IsSecretName(name) || strings.Contains(name, ".") && port.MatchString(rest)) {
+			continue
+		}
+		return a[:len(a)-len(rest)], rest
 	}
 	return "", a
 }
+
+// port matches what follows the name of a host: "8080" and "8080/path".
+var port = regexp.MustCompile(`^[0-9]{1,5}(/|$)`)

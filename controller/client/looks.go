@@ -30,7 +30,7 @@ func withoutStored(value string) string {
 // beside them, as the default of one or in the place of its name.
 func mixesSecret(name, value string) bool {
 	looks := looksSecret
-	if isSecretName(name) {
+	if IsSecretName(name) {
 		looks = holdsSecret
 	}
 	for _, ref := range reference.FindAllString(value, -1) {
@@ -39,7 +39,7 @@ func mixesSecret(name, value string) bool {
 			continue // a server's id may look like anything
 		}
 		variable, otherwise, _ := strings.Cut(inner, ":-")
-		if looks(variable) || looks(otherwise) || ref == value && isSecretName(name) && !isHarmlessForm(otherwise) {
+		if looks(variable) || looks(otherwise) || ref == value && IsSecretName(name) && !isHarmlessForm(otherwise) {
 			return true
 		}
 	}
@@ -57,9 +57,9 @@ var userInfo = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]*://([^/?#@:]*)(?::([^
 // isHarmless says whether a literal value of env, headers or a query may stay.
 func isHarmless(kind, name, value string) bool {
 	switch {
-	case value == "" || isBoolean(value):
+	case isHarmlessValue(value):
 		return true
-	case looksSecret(value) || isSecretName(name):
+	case looksSecret(value) || IsSecretName(name) && (kind != "env" || name != "PWD"): // the shell's PWD is a folder
 		return false
 	}
 	return isHarmlessName(kind, name) || isHarmlessForm(value)
@@ -71,6 +71,9 @@ func isHarmlessForm(value string) bool {
 	return value == "" || isBoolean(value) || integer.MatchString(value) || locale.MatchString(value) ||
 		slices.Contains(logLevels, strings.ToLower(value))
 }
+
+// isHarmlessValue says whether a value is none, whatever its name.
+func isHarmlessValue(value string) bool { return value == "" || isBoolean(value) }
 
 func isBoolean(value string) bool {
 	switch strings.ToLower(value) {
@@ -122,9 +125,9 @@ var (
 
 // secretWord matches names with a word that speaks of a secret: a strong word
 // anywhere, a weak one at the end, where it is what the value is. Plurals such
-// as "tokens" count things.
-var secretWord = regexp.MustCompile(`(?i)(^|[^a-z])(` +
-	`(pass|passwd|password|passphrase|secret|token|api[-_.]?key|apikey|access[-_.]?key|private[-_.]?key|` +
+// as "tokens" count things. A word may follow a flag of one letter: "-Dtoken".
+var secretWord = regexp.MustCompile(`(?i)(^|^-[a-z]|[^a-z])(` +
+	`(pass|passwd|pwd|password|passphrase|secret|token|api[-_.]?key|apikey|access[-_.]?key|private[-_.]?key|` +
 	`credential|credentials|authorization|bearer)([^a-z]|$)|` +
 	`(key|pin|pat|auth|cookie|signature|sig|dsn|otp)[^a-z]*$)`)
 
@@ -135,14 +138,16 @@ var aboutSecret = regexp.MustCompile(`(?i)[^a-z](file|path|dir|url|uri|endpoint|
 // camel finds where a word begins inside camelCase.
 var camel = regexp.MustCompile(`([a-z0-9])([A-Z])`)
 
-func isSecretName(name string) bool {
+// IsSecretName says whether a name speaks of a secret that its value is:
+// "--api-key", "DB_PASSWORD" and "clientSecret" do, "--token-file" does not.
+func IsSecretName(name string) bool {
 	words := camel.ReplaceAllString(name, "${1}_$2")
 	return secretWord.MatchString(words) && !aboutSecret.MatchString(words)
 }
 
 // isSecretFlag says whether the argument after a is a secret: "--api-key".
 func isSecretFlag(a string) bool {
-	return strings.HasPrefix(a, "-") && !strings.Contains(a, "=") && isSecretName(a)
+	return strings.HasPrefix(a, "-") && !strings.ContainsAny(strings.TrimSuffix(a, ":"), "=:") && IsSecretName(a)
 }
 
 // knownSecret matches the beginnings that issuers give to their tokens.

@@ -38,6 +38,14 @@ func (v *vault) Put(_ context.Context, s events.ServerID, key, value string) (st
 // canary stands in every secret of these tests, and must be nowhere else.
 const canary = "cAnary7Qx"
 
+var harmlessArgs = []string{
+	"-p", "8080", "-p", "8080:80", "localhost:8080", "token.example.com:443/mcp", "auth:8080", "https://x.test:8443/token", `C:\data`, "-v", "/srv/token:/run/token:ro",
+	"--header", "Accept:application/json", "--header=X-Mode: fast", "--filter=state=open", "npm:left-pad", "mode:fast",
+	`{"maxTokens":4096,"tokenFile":"/run/secrets/token","useToken":true,"mode":"oauth"}`, `--config={"url":"https://x.test/mcp?v=2","a":["b:c"]}`,
+	"--include=[a-z]*.{js,ts}", "{{.Name}}", `{"apiKey":"${API_KEY}","port":${PORT:-8080}}`, `--config={"apiKey":"${API_KEY}","region":"${REGION:-eu-west-3}"}`,
+	"--header=X-Api-Key: ${KEY}", "Authorization:${KEY}", "--pwd=${PWD}", "--pwd", "${PWD}",
+}
+
 func TestMoveSecrets(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -145,9 +153,49 @@ func TestMoveSecrets(t *testing.T) {
 			nil,
 		},
 		{
+			"JSON in an argument moves when a name in it speaks of a secret",
+			events.Definition{Args: []string{
+				"--config", `{"apiKey":"4f9a0c77-b1e2-4d55-9c01-` + canary + `"}`, `--config={"a":[{"b":{"apiKey": "` + canary + `"}}],"c":"d=e"}`,
+				`-c{"credentials":{"user":"` + canary + `"}}`, `{"port":8080,"x":"{\"pwd\":\"` + canary + `\"}"}`, `{port: 8080, apiKey: '` + canary + `'}`,
+				`{"url":"https://x.test","id":"` + canary + `9f8e7d6c5b4a"}`, `[{"headers":["X-Api-Key: ` + canary + `"]}]`, `{"pin":1234567}`,
+			}},
+			events.Definition{Args: []string{
+				"--config", "${secret:s/arg.2#1}", "--config=${secret:s/arg.3#1}", "${secret:s/arg.4#1}", "${secret:s/arg.5#1}", "${secret:s/arg.6#1}",
+				"${secret:s/arg.7#1}", "${secret:s/arg.8#1}", "${secret:s/arg.9#1}",
+			}},
+			map[string]string{
+				"arg.2": `{"apiKey":"4f9a0c77-b1e2-4d55-9c01-` + canary + `"}`, "arg.3": `{"a":[{"b":{"apiKey": "` + canary + `"}}],"c":"d=e"}`,
+				"arg.4": `-c{"credentials":{"user":"` + canary + `"}}`, "arg.5": `{"port":8080,"x":"{\"pwd\":\"` + canary + `\"}"}`, "arg.6": `{port: 8080, apiKey: '` + canary + `'}`,
+				"arg.7": `{"url":"https://x.test","id":"` + canary + `9f8e7d6c5b4a"}`, "arg.8": `[{"headers":["X-Api-Key: ` + canary + `"]}]`, "arg.9": `{"pin":1234567}`,
+			},
+		},
+		{
+			"headers and passwords in arguments move, however they are written",
+			events.Definition{Args: []string{
+				"--header", "Authorization:" + canary, "--header", "X-Api-Key:" + canary + "8c1f2ab", "--header=X-Api-Key: " + canary, "--header=X-Api-Key:" + canary + "=",
+				"-H", "X-Api-Key: " + canary, "-HAuthorization:" + canary, "--pwd=" + canary, "--pwd", canary, "--env=DB_PASSWORD=" + canary,
+				"--set=a=b,token=" + canary, "--api-key", canary + "==", "A=ghp_" + canary + "0123,TOKEN=x",
+			}},
+			events.Definition{Args: []string{
+				"--header", "Authorization:${secret:s/arg.2#1}", "--header", "X-Api-Key:${secret:s/arg.4#1}", "--header=X-Api-Key: ${secret:s/arg.5#1}", "--header=X-Api-Key:${secret:s/arg.6#1}",
+				"-H", "X-Api-Key: ${secret:s/arg.8#1}", "-HAuthorization:${secret:s/arg.9#1}", "--pwd=${secret:s/arg.10#1}", "--pwd", "${secret:s/arg.12#1}", "--env=DB_PASSWORD=${secret:s/arg.13#1}",
+				"--set=a=b,token=${secret:s/arg.14#1}", "--api-key", "${secret:s/arg.16#1}", "A=${secret:s/arg.17#1}",
+			}},
+			map[string]string{
+				"arg.2": canary, "arg.4": canary + "8c1f2ab", "arg.5": canary, "arg.6": canary + "=", "arg.8": canary, "arg.9": canary, "arg.10": canary,
+				"arg.12": canary, "arg.13": canary, "arg.14": canary, "arg.16": canary + "==", "arg.17": "ghp_" + canary + "0123,TOKEN=x",
+			},
+		},
+		{
+			"arguments with colons, equals signs and JSON stay when they are harmless",
+			events.Definition{Env: map[string]string{"PWD": "/srv"}, Args: harmlessArgs},
+			events.Definition{Env: map[string]string{"PWD": "/srv"}, Args: harmlessArgs},
+			nil,
+		},
+		{
 			"secrets in unknown members are not kept",
-			events.Definition{Unknown: []byte(`{"auth":{"clientSecret":"` + canary + `","list":["ghp_` + canary + `0123",7,"plain"]},"icon":"https://u:` + canary + `@x.test","hint":"${HINT}"}`)},
-			events.Definition{Unknown: []byte(`{"auth":{"clientSecret":"${removed}","list":["${removed}",7,"plain"]},"icon":"${removed}","hint":"${HINT}"}`)},
+			events.Definition{Unknown: []byte(`{"config":"{\"apiKey\":\"` + canary + `\"}","token":["` + canary + `"],"auth":{"clientSecret":"` + canary + `","list":["ghp_` + canary + `0123",7,"plain"]},"icon":"https://u:` + canary + `@x.test","hint":"${HINT}"}`)},
+			events.Definition{Unknown: []byte(`{"config":"${removed}","token":["${removed}"],"auth":{"clientSecret":"${removed}","list":["${removed}",7,"plain"]},"icon":"${removed}","hint":"${HINT}"}`)},
 			nil,
 		},
 	} {
@@ -212,6 +260,10 @@ func TestMixedSecretsAreRefusedByKey(t *testing.T) {
 		"query.&password": {URL: "https://u:" + canary + "${P}@x.test/"},
 		"query.key":       {URL: "https://x.test/?key=${K:-" + canary + "}"},
 		"arg.2":           {Args: []string{"a", "--token=${T:-" + canary + "}"}},
+		"arg.1":           {Args: []string{`{"apiKey":"` + canary + `","b":"${B}"}`}},
+		"arg.3":           {Args: []string{"a", "b", `{"port":${PORT},"apiKey":"${K:-` + canary + `}"}`}},
+		"arg.4":           {Args: []string{"a", "b", "--header", "Authorization:${K:-" + canary + "}"}},
+		"arg.5":           {Args: []string{"a", "b", "c", "--pwd", "${K:-" + canary + "}"}},
 	} {
 		_, _, err := MoveSecrets(t.Context(), "s", &d, &vault{})
 		if !errors.Is(err, ErrMixedSecret) || !strings.Contains(fmt.Sprint(err), key) {
@@ -287,6 +339,13 @@ func FuzzMoveSecrets(f *testing.F) {
 			f.Add(before, after)
 		}
 	}
+	for _, part := range []string{
+		"--config", "--config={", `{"apiKey":"a"}`, `{"a":"`, `{"a":[`, "--header", "--header=", "X-Api-Key: a", "Authorization:a", "-H", "--pwd", "--pwd=", "[", "\\",
+	} {
+		f.Add(part, "")
+		f.Add("", part)
+		f.Add(part, part)
+	}
 	f.Fuzz(func(t *testing.T, before, after string) {
 		secret := "ghp_" + canary + "77aa11"
 		d := events.Definition{
@@ -301,6 +360,21 @@ func FuzzMoveSecrets(f *testing.F) {
 		}
 		if strings.Contains(text, secret) {
 			t.Errorf("the secret is in %s", text)
+		}
+		for _, form := range []string{
+			`--config={"apiKey":"` + canary + `"}`, `{"a":{"apiKey":"` + canary + `"}}`, "Authorization:" + canary, "--header=X-Api-Key: " + canary,
+			"--header=X-Api-Key:" + canary, "X-Api-Key: " + canary, "--pwd=" + canary, "--pwd " + canary,
+		} {
+			d := events.Definition{Args: []string{before}}
+			if flag, value, ok := strings.Cut(form, " "); ok && flag == "--pwd" {
+				d.Args = append(d.Args, flag, value, after)
+			} else {
+				d.Args = append(d.Args, form, after)
+			}
+			got, _, err := MoveSecrets(t.Context(), "s", &d, &vault{})
+			if got != nil && strings.Contains(strings.Join(got.Args[1:len(got.Args)-1], " "), canary) || strings.Contains(fmt.Sprintf("%+v", err), canary) {
+				t.Errorf("%q became %+v, %v", d.Args, got, err)
+			}
 		}
 		d = events.Definition{Command: before + "/" + secret + after}
 		if _, _, err := MoveSecrets(t.Context(), "s", &d, nil); !errors.Is(err, ErrMisplacedSecret) {

@@ -56,7 +56,7 @@ func (r *Redactor) Redact(data []byte) []byte {
 	for _, f := range forms {
 		text = f.ReplaceAllString(text, "${1}"+Redacted)
 	}
-	return []byte(text)
+	return []byte(redactNamed(text))
 }
 
 // Write writes the files as a compressed tar archive, below one folder.
