@@ -6,11 +6,14 @@
 //     off pages whose name was made to resolve to this host.
 //   - an Origin that is neither loopback nor listed, or a cross-site request of a
 //     browser: 403, [UnknownOrigin]. Programs that are no browsers name none.
-//   - a request without a bearer token that somebody holds: 401, [NoToken]
+//   - a request without a bearer token: 401, [NoToken]
+//   - one with a token that nobody holds: 401, [InvalidToken]
 //   - one of somebody who may not do it: 403, [MissingScope]
 //
 // A token counts in the Authorization header only, never in the URL, which ends
 // up in logs. There is nothing here that lets pages of other origins read answers.
+//
+// [Shares] keep one of those who are served from taking what is there for all.
 package guard
 
 import (
@@ -86,8 +89,10 @@ func (g *Guard) Check(r *http.Request, need Scope) (Principal, *Refusal) {
 		p, known = g.o.Holder(token)
 	}
 	switch {
-	case !known || !strings.EqualFold(scheme, "Bearer"):
+	case !strings.EqualFold(scheme, "Bearer") || token == "":
 		return Principal{}, noToken
+	case !known:
+		return Principal{}, invalidToken
 	case !p.May(need):
 		return Principal{}, missing(need)
 	default:

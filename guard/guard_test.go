@@ -35,8 +35,8 @@ func TestScopes(t *testing.T) {
 		{"calls", "Bearer token-of-all", "/", guard.Call, "", "all"},
 		{"nobody", "", "/", guard.Read, guard.NoToken, ""},
 		{"an empty token", "Bearer ", "/", guard.Read, guard.NoToken, ""},
-		{"the beginning of a token", "Bearer token-of-al", "/", guard.Read, guard.NoToken, ""},
-		{"more than a token", "Bearer token-of-all2", "/", guard.Read, guard.NoToken, ""},
+		{"the beginning of a token", "Bearer token-of-al", "/", guard.Read, guard.InvalidToken, ""},
+		{"more than a token", "Bearer token-of-all2", "/", guard.Read, guard.InvalidToken, ""},
 		{"another scheme", "Basic token-of-all", "/", guard.Read, guard.NoToken, ""},
 		{"no scheme", "token-of-all", "/", guard.Read, guard.NoToken, ""},
 		{"in the URL", "", "/?access_token=token-of-all&token=token-of-all", guard.Read, guard.NoToken, ""},
@@ -99,7 +99,7 @@ func TestOpenAndShut(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "http://localhost/", http.NoBody)
 	r.Header.Set("Authorization", "Bearer token-of-all")
 	for _, g := range []*guard.Guard{{}, guard.New(nil)} {
-		if _, refused := g.Check(r, guard.Read); refused == nil || refused.Code != guard.NoToken {
+		if _, refused := g.Check(r, guard.Read); refused == nil || refused.Code != guard.InvalidToken {
 			t.Errorf("shut: %v", refused)
 		}
 	}
@@ -118,6 +118,7 @@ func TestRefusal(t *testing.T) {
 	g := guard.New(&guard.Options{Holder: holder})
 	for authorization, challenge := range map[string]string{
 		"":                       `Bearer realm="toolfleet"`,
+		"Bearer token-of-nobody": `Bearer realm="toolfleet", error="invalid_token"`,
 		"Bearer token-of-reader": `Bearer realm="toolfleet", error="insufficient_scope", scope="change"`,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://localhost/", http.NoBody)

@@ -10,6 +10,7 @@ const (
 	UnknownHost   Code = "unknown_host"
 	UnknownOrigin Code = "unknown_origin"
 	NoToken       Code = "no_token"
+	InvalidToken  Code = "invalid_token"
 	MissingScope  Code = "missing_scope"
 )
 
@@ -36,6 +37,11 @@ var (
 		Status: http.StatusUnauthorized, Code: NoToken, Reason: "a bearer token is needed",
 		Hint:      "send the header Authorization: Bearer with the token that toolfleet token prints",
 		Challenge: `Bearer realm="toolfleet"`,
+	}
+	invalidToken = &Refusal{
+		Status: http.StatusUnauthorized, Code: InvalidToken, Reason: "nobody holds this token",
+		Hint:      "use the one that toolfleet token prints now",
+		Challenge: `Bearer realm="toolfleet", error="invalid_token"`,
 	}
 )
 

@@ -42,7 +42,9 @@
 // With Accept: text/event-stream the events are server-sent, those stored and then
 // new ones as they come. The id of each is its sequence, and Last-Event-ID goes on
 // exactly after it; it counts more than since. Ids without an event say how far a
-// filtered stream is. A client that does not read for 10 s loses its stream.
+// filtered stream is. A client that does not read for 10 s loses its stream, and one
+// whose token is taken back within 15 s. There are at most 64 streams, of which one
+// principal has at most 16.
 //
 // # What is changed
 //

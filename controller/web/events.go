@@ -33,14 +33,14 @@ type query struct {
 }
 
 // events answers with a page of events, or with a stream of them.
-func (h *Handler) events(w http.ResponseWriter, r *http.Request, _ *caller) {
+func (h *Handler) events(w http.ResponseWriter, r *http.Request, c *caller) {
 	q, problem := h.query(r)
 	if problem != nil {
 		problem.write(w)
 		return
 	}
 	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-		h.stream(w, r, q)
+		h.stream(w, r, q, c.principal.Name)
 		return
 	}
 	h.page(w, r, q)

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/toolfleet/toolfleet/controller/web"
 	"github.com/toolfleet/toolfleet/events"
+	"github.com/toolfleet/toolfleet/guard"
 	"github.com/toolfleet/toolfleet/projections/shape"
 )
 
@@ -195,15 +197,26 @@ func TestAClientThatNeverReads(t *testing.T) {
 	})
 }
 
-// There are only so many streams; the place of one that ends is free.
+// There are only so many streams, and one principal takes few of them; the place of
+// one that ends is free.
 func TestStreamsAreBounded(t *testing.T) {
-	bubble(t, nil, func(t *testing.T, r *rig) {
+	anyone := func(r *rig) {
+		r.o.Guard = guard.New(&guard.Options{Holder: func(token string) (guard.Principal, bool) {
+			return guard.Principal{Name: token, Scopes: guard.Scopes()}, true
+		}})
+	}
+	bubble(t, anyone, func(t *testing.T, r *rig) {
 		var open []*flow
-		for range 64 {
+		for range 16 {
 			open = append(open, r.stream("/v1/events?since=now"))
 		}
 		a := r.get("/v1/events?since=now", "Accept", "text/event-stream")
-		r.expect(a, http.StatusServiceUnavailable, web.CodeStreams)
+		r.expect(a, http.StatusServiceUnavailable, web.CodeStreams, "16 streams")
+		for i := range 48 {
+			r.stream("/v1/events?since=now", "Authorization", "Bearer "+strconv.Itoa(i/16))
+		}
+		a = r.get("/v1/events?since=now", "Accept", "text/event-stream", "Authorization", "Bearer 4")
+		r.expect(a, http.StatusServiceUnavailable, web.CodeStreams, "64 of all")
 		if a.header.Get("Retry-After") == "" {
 			t.Error("it does not say when to try again")
 		}
@@ -214,6 +227,44 @@ func TestStreamsAreBounded(t *testing.T) {
 		time.Sleep(time.Second)
 		r.stream("/v1/events?since=now")
 	})
+}
+
+// A token that is taken back, or given to another, loses its streams, however much
+// is sent there.
+func TestStreamOfARevokedToken(t *testing.T) {
+	var name atomic.Value
+	prepare := func(r *rig) {
+		r.o.Guard = guard.New(&guard.Options{Holder: func(string) (guard.Principal, bool) {
+			p := guard.Principal{Name: name.Load().(string), Scopes: guard.Scopes()}
+			return p, p.Name != ""
+		}})
+	}
+	for _, now := range []string{"", "you"} {
+		name.Store("me")
+		bubble(t, prepare, func(t *testing.T, r *rig) {
+			f := r.stream("/v1/events?since=now")
+			tip := r.writes(1)
+			f.expect(t, tip.Seq)
+			for range 12 {
+				time.Sleep(5 * time.Second)
+				tip = r.write(tip)
+				f.expect(t, tip.Seq)
+			}
+			name.Store(now)
+			go func() {
+				for f.next() != "" { // to the end
+				}
+			}()
+			for range 3 {
+				time.Sleep(5 * time.Second)
+				tip = r.write(tip)
+			}
+			time.Sleep(time.Second)
+			if n := r.handler.Streams(); n != 0 {
+				t.Errorf("%d streams are left", n)
+			}
+		})
+	}
 }
 
 // A stream whose history is gone says so and ends.

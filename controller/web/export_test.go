@@ -3,7 +3,7 @@ package web
 import "net/http"
 
 // Streams returns how many streams are open.
-func (h *Handler) Streams() int { return len(h.streams) }
+func (h *Handler) Streams() int { return int(h.streams.Taken()) }
 
 // Operation is a method of a path, as it is served.
 type Operation struct {

@@ -25,7 +25,7 @@ const (
 	CodeContentType  Code = "content_type"        // the body is not application/json
 	CodeTooLarge     Code = "too_large"           // the body is too long
 	CodeNotAllowed   Code = "declare_not_allowed" // the operator does not allow it
-	CodeStreams      Code = "too_many_streams"    // as many as there may be are open
+	CodeStreams      Code = "too_many_streams"    // as many are open as there may be, of all or of one principal
 	CodeHistory      Code = "history_unavailable" // the history cannot be read now
 	CodeNoController Code = "no_controller"       // nothing was changed
 	CodeUncertain    Code = "outcome_unknown"     // whether something was changed is not known

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -12,19 +13,19 @@ import (
 // beat is the longest silence of a stream: proxies give up on longer ones.
 const beat = 15 * time.Second
 
-// stream sends events as they come, until the client is gone or does not read.
-func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q *query) {
-	select {
-	case h.streams <- struct{}{}:
-		defer func() { <-h.streams }()
-	default:
+// stream sends events as they come, until the client is gone, does not read or is
+// not admitted any more.
+func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q *query, principal string) {
+	if !h.streams.Take(principal, 1) {
 		w.Header().Set("Retry-After", "10")
 		(&Problem{
-			Status: http.StatusServiceUnavailable, Code: CodeStreams, Detail: strconv.Itoa(maxStreams) + " streams are open, which is the limit",
-			Hint: "close one, or read pages of events",
+			Status: http.StatusServiceUnavailable, Code: CodeStreams,
+			Detail: fmt.Sprintf("%d streams of this token are open, or %d of all, which is the limit", maxStreamsEach, maxStreams),
+			Hint:   "close one, or read pages of events",
 		}).write(w)
 		return
 	}
+	defer h.streams.Give(principal, 1)
 	ctx, stop := context.WithCancel(r.Context())
 	records := h.follow(ctx, q.after)
 	defer func() {
@@ -40,7 +41,11 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request, q *query) {
 	if p.flush() != nil {
 		return
 	}
-	_ = (&flow{pen: p, query: q, seen: q.after, sent: q.after}).run(ctx, records)
+	admits := func() bool {
+		now, refused := h.admit(r, reads)
+		return refused == nil && now.Name == principal
+	}
+	_ = (&flow{pen: p, query: q, admits: admits, seen: q.after, sent: q.after}).run(ctx, records)
 }
 
 // step is the next event of a history, or its fault.
@@ -73,6 +78,8 @@ func (h *Handler) follow(ctx context.Context, after events.Seq) <-chan step {
 type flow struct {
 	*pen
 	query *query
+	// admits says whether the client may still read.
+	admits func() bool
 	// seen is the last event that was read, sent the last id that was written.
 	seen, sent events.Seq
 }
@@ -81,6 +88,8 @@ type flow struct {
 func (f *flow) run(ctx context.Context, steps <-chan step) error {
 	t := time.NewTicker(beat)
 	defer t.Stop()
+	ask := time.NewTicker(beat) // however much there is to write
+	defer ask.Stop()
 	for {
 		select {
 		case s, ok := <-steps:
@@ -98,6 +107,10 @@ func (f *flow) run(ctx context.Context, steps <-chan step) error {
 		case <-t.C:
 			if err := f.pulse(); err != nil {
 				return err
+			}
+		case <-ask.C:
+			if !f.admits() {
+				return nil
 			}
 		case <-ctx.Done():
 			return nil

@@ -87,16 +87,19 @@ type Handler struct {
 	Parts
 	o Options
 	// streams has a place for each stream of events.
-	streams chan struct{}
+	streams *guard.Shares
 }
 
 // maxStreams bounds the streams of events that are open at a time: each reads the
-// history by itself.
-const maxStreams = 64
+// history by itself. maxStreamsEach are those of one principal.
+const (
+	maxStreams     = 64
+	maxStreamsEach = 16
+)
 
 // New returns a handler.
 func New(p Parts, o *Options) *Handler {
-	h := &Handler{Parts: p, streams: make(chan struct{}, maxStreams)}
+	h := &Handler{Parts: p, streams: guard.NewShares(maxStreams, maxStreamsEach)}
 	if o != nil {
 		h.o = *o
 	}

@@ -76,7 +76,8 @@
 // set, "info" at first; in 2026-07-28 only to requests that name one.
 //
 // A client has at most 256 requests in flight, those over HTTP without a session
-// are together at most 4096; more are the error -31429, or 503.
+// are together at most 4096; those of them that listen are counted apart, also at
+// most 4096 and of one principal 1024. More are the error -31429, or 503.
 //
 // # Stdio
 //
@@ -95,17 +96,23 @@
 //
 //   - whom [Options].Guard refuses, see package guard; a principal that may read but
 //     not call is refused calls of tools (403, -31403)
-//   - a POST that is not application/json: 415, or is too long: 413
+//   - another method than these, or than POST with 2026-07-28: 405
+//   - a POST that is not application/json: 415, is too long: 413, or for which there
+//     is no room: 503. What was sent of the requests that are not over has 64 MiB in
+//     all, half of that for one principal.
 //   - headers that do not say what a request of 2026-07-28 says (-32020), a
 //     revision that is none of [Revisions] (-32022), a request that does not say
 //     what it must (-32602): 400; and a method that 2026-07-28 does not have: 404
 //   - a session that does not exist, or is another principal's: 404, in the same
 //     words. A cancellation reaches requests of its own session only; one without a
 //     session is accepted (202) and reaches none.
-//   - a session above the limit: 503
+//   - a session above the limit, if something is in flight in all others: 503
 //
 // A session ends when nothing of it was in flight for [Options].Idle; an open stream
-// is. A client that does not read its stream for 10 s, or lets 256 messages or 4 MiB
+// is. Earlier ends, for one above the limit, the session that was idle for the
+// longest time, of the same principal if it has such. The stream of GET and that
+// of subscriptions/listen end within 15 s when the guard would refuse their client.
+// A client that does not read its stream for 10 s, or lets 256 messages or 4 MiB
 // wait, loses the stream; nobody waits for it. Limits on connections, headers and
 // idle connections are those of the [http.Server].
 package gateway

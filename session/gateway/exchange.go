@@ -33,8 +33,8 @@ type exchange struct {
 	last, pumped chan struct{}
 }
 
-func newExchange(w http.ResponseWriter, r *http.Request, cancel context.CancelCauseFunc) *exchange {
-	x := &exchange{stream: newStream(w), cancel: cancel}
+func newExchange(s *stream, r *http.Request, cancel context.CancelCauseFunc) *exchange {
+	x := &exchange{stream: s, cancel: cancel}
 	if x.streams = strings.Contains(r.Header.Get("Accept"), "text/event-stream"); x.streams {
 		x.early = time.AfterFunc(earlyByte, func() { x.begin(nil) })
 	}

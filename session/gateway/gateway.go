@@ -78,8 +78,8 @@ type Options struct {
 	// Origins are those of pages that may send requests, besides loopback ones,
 	// such as "https://tools.example.org". Default none.
 	Origins []string
-	// MaxSessions is how many sessions there may be. Default
-	// [DefaultMaxSessions].
+	// MaxSessions is how many sessions there may be: one more ends one that is idle.
+	// Default [DefaultMaxSessions].
 	MaxSessions int
 	// Idle is how long a session with nothing in flight lives. Default
 	// [DefaultIdle].
@@ -128,8 +128,12 @@ type Gateway struct {
 	offered atomic.Pointer[offer]
 	// number counts the lists of each kind that differ for clients.
 	number [kinds]atomic.Uint64
-	// stray is how many requests without a session are in flight.
-	stray atomic.Int64
+	// stray is how many requests without a session are in flight that do not listen;
+	// listening has a place for each that does, and bodies one for each byte of what
+	// was sent.
+	stray     atomic.Int64
+	listening *guard.Shares
+	bodies    *guard.Shares
 
 	mu        sync.Mutex // guards what follows, and is taken before a client's
 	clients   map[*client]struct{}
@@ -152,6 +156,8 @@ func New(s Session, o *Options) *Gateway {
 	g.life, g.end = context.WithCancelCause(context.Background())
 	g.about = mustMarshal(implementation{"toolfleet", g.options.Version})
 	g.guard = newGuard(&g.options)
+	g.listening = guard.NewShares(maxListening, maxListeningEach)
+	g.bodies = newBodies(g.options.MaxMessage)
 	g.sessions = newSessions(g.options.MaxSessions, g.options.Idle)
 	return g
 }

@@ -30,15 +30,31 @@ type visitor struct {
 // admit returns who sends a request, or has answered it. Whoever may read but not
 // call may list tools, too.
 func (g *Gateway) admit(w http.ResponseWriter, r *http.Request) (v visitor, ok bool) {
+	v, refused := g.visitor(r)
+	if refused != nil {
+		refused.Write(w)
+	}
+	return v, refused == nil
+}
+
+func (g *Gateway) visitor(r *http.Request) (v visitor, refused *guard.Refusal) {
 	p, refused := g.guard.Check(r, guard.Call)
 	if refused != nil && refused.Code == guard.MissingScope {
 		v.refused = refused
 		p, refused = g.guard.Check(r, guard.Read)
 	}
-	if refused != nil {
-		refused.Write(w)
-		return v, false
-	}
 	v.principal = p.Name
-	return v, true
+	return v, refused
 }
+
+// admits returns what says whether who sent a request would still be admitted, and
+// as the same.
+func (g *Gateway) admits(r *http.Request, who visitor) func() bool {
+	return func() bool {
+		v, refused := g.visitor(r)
+		return refused == nil && v.principal == who.principal
+	}
+}
+
+// errRefused is the end of a stream whose reader is not admitted any more.
+var errRefused error = &rpcError{Code: codeForbidden, Message: "the token does not admit to this any more"}

@@ -1,25 +1,26 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
-	"io"
-	"mime"
 	"net/http"
+	"slices"
 	"strings"
-	"time"
-
-	"github.com/cockroachdb/errors"
 )
 
 const (
-	// bodyLimit is how long a client has for the body of a request.
-	bodyLimit = 30 * time.Second
 	// maxStray bounds the requests without a session that are in flight, of all
-	// clients together.
+	// clients together, but for those that listen.
 	maxStray = 4096
-	// largeBody is up to where a body has its memory before it has come.
-	largeBody = 64 << 10
+	// maxListening bounds those, and maxListeningEach those of one principal. They
+	// last, so one principal could keep the others out.
+	maxListening     = 4096
+	maxListeningEach = 1024
+)
+
+// Methods of HTTP that are served, and those of the revision without sessions.
+var (
+	methods       = []string{http.MethodPost, http.MethodGet, http.MethodDelete}
+	modernMethods = methods[:1]
 )
 
 // ServeHTTP serves one request of the streamable HTTP transport, whatever its
@@ -29,14 +30,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	allowed := "POST, GET, DELETE"
+	allowed := methods
 	if r.Header.Get(revisionHeader) == modern {
-		allowed = http.MethodPost
+		allowed = modernMethods
 	}
 	switch {
-	case !strings.Contains(allowed, r.Method):
-		w.Header().Set("Allow", allowed)
-		http.Error(w, "use "+allowed, http.StatusMethodNotAllowed)
+	case !slices.Contains(allowed, r.Method):
+		list := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", list)
+		http.Error(w, "use "+list, http.StatusMethodNotAllowed)
 	case r.Method == http.MethodPost:
 		g.post(w, r, who)
 	case r.Method == http.MethodGet:
@@ -48,7 +50,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // post takes one message.
 func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who visitor) {
-	body, ok := g.body(w, r)
+	body, over, ok := g.body(w, r, who)
+	defer over()
 	if !ok {
 		return
 	}
@@ -60,7 +63,7 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who visitor) {
 		who.refused.Header(w.Header())
 		refuse(w, who.refused.Status, failure(m.ID, &rpcError{Code: codeForbidden, Message: who.refused.Reason}))
 	case m.isModern(r.Header.Get(revisionHeader)):
-		g.serveStray(w, r, m)
+		g.serveStray(w, r, who, m)
 	case m.Method == "initialize" && m.isRequest():
 		g.beginSession(w, who, m)
 	case m.Method == "notifications/cancelled" && r.Header.Get(sessionHeader) == "":
@@ -77,40 +80,9 @@ func (g *Gateway) post(w http.ResponseWriter, r *http.Request, who visitor) {
 	}
 }
 
-// body reads the body of a POST, or has answered it.
-func (g *Gateway) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		http.Error(w, "the content type is not application/json", http.StatusUnsupportedMediaType)
-		return nil, false
-	}
-	// Where the connection can; the server takes it off at the end of the body.
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyLimit))
-	body, err := readAll(http.MaxBytesReader(w, r.Body, int64(g.options.MaxMessage)), r.ContentLength)
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		http.Error(w, "the message is too long", http.StatusRequestEntityTooLarge)
-		return nil, false
-	case err != nil:
-		http.Error(w, "the message did not arrive", http.StatusBadRequest)
-		return nil, false
-	}
-	return body, true
-}
-
-// readAll reads to the end of what is about so long, or of unknown length.
-func readAll(r io.Reader, length int64) ([]byte, error) {
-	var b bytes.Buffer
-	if length > 0 && length <= largeBody {
-		b.Grow(int(length) + bytes.MinRead)
-	}
-	_, err := b.ReadFrom(r)
-	return b.Bytes(), err
-}
-
 // serveStray serves a message that is in no session. A notification means nothing
 // here: the end of its POST cancels a request.
-func (g *Gateway) serveStray(w http.ResponseWriter, r *http.Request, m *message) {
+func (g *Gateway) serveStray(w http.ResponseWriter, r *http.Request, who visitor, m *message) {
 	if !m.isRequest() {
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -119,22 +91,42 @@ func (g *Gateway) serveStray(w http.ResponseWriter, r *http.Request, m *message)
 		refuse(w, max(err.status, http.StatusBadRequest), failure(m.ID, err))
 		return
 	}
-	defer g.stray.Add(-1)
-	if g.stray.Add(1) > maxStray {
+	listens := m.Method == "subscriptions/listen"
+	free, ok := g.room(who, listens)
+	if !ok {
 		busy(w, "too many requests are in flight: wait for some to end")
 		return
 	}
+	defer free()
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	stop := context.AfterFunc(g.life, func() { cancel(errEnded) }) //nolint:contextcheck // it ends with the gateway, too
 	defer stop()
-	x := newExchange(w, r, cancel)
+	s := newStream(w)
+	if listens {
+		s.admits = g.admits(r, who)
+	}
+	x := newExchange(s, r, cancel)
 	a := &asker{gateway: g, message: m, header: r.Header, notify: x.notify}
-	if m.Method == "subscriptions/listen" && !x.streams {
+	if listens && !x.streams {
 		http.Error(w, "the answer is text/event-stream, which the request does not accept", http.StatusNotAcceptable)
 		return
 	}
 	x.end(a.answer(ctx))
+}
+
+// room takes the place of a request without a session, which the caller frees;
+// false if there is none.
+func (g *Gateway) room(who visitor, listens bool) (free func(), ok bool) {
+	if listens {
+		return func() { g.listening.Give(who.principal, 1) }, g.listening.Take(who.principal, 1)
+	}
+	free = func() { g.stray.Add(-1) }
+	if g.stray.Add(1) > maxStray {
+		free()
+		return nil, false
+	}
+	return free, true
 }
 
 // beginSession answers initialize and begins a session with it.
@@ -147,7 +139,7 @@ func (g *Gateway) beginSession(w http.ResponseWriter, who visitor, m *message) {
 	}
 	n, ok := g.sessions.add(who.principal, c, func() { g.leave(c) })
 	if !ok {
-		busy(w, "too many sessions: end one, or wait")
+		busy(w, "too many sessions, none of them idle: end one, or wait")
 		return
 	}
 	defer g.sessions.release(n)
@@ -203,7 +195,7 @@ func (c *client) serveHTTP(w http.ResponseWriter, r *http.Request, m *message) {
 		return
 	}
 	defer end()
-	x := newExchange(w, r, cancel)
+	x := newExchange(newStream(w), r, cancel)
 	x.end(c.request(ctx, &asker{gateway: c.gateway, client: c, message: m, header: r.Header, notify: x.notify}))
 }
 
@@ -214,6 +206,7 @@ func (g *Gateway) listen(w http.ResponseWriter, r *http.Request, n *seat) {
 		return
 	}
 	s, q := newStream(w), newQueue()
+	s.admits = g.admits(r, visitor{principal: n.principal})
 	defer s.end()
 	if !n.client.listen(q) {
 		http.Error(w, errEnded.Error(), http.StatusNotFound)

@@ -214,8 +214,11 @@ func TestIdleSessionsExpire(t *testing.T) {
 
 func TestSessionsAreBounded(t *testing.T) {
 	overHTTP(t, newFleet(), &Options{MaxSessions: 2}, func(t *testing.T, _ *Gateway, w *web) {
-		s := w.greet()
-		w.greet()
+		s, other := w.greet(), w.greet()
+		for _, n := range []*web{s, other} {
+			p := n.stream(http.MethodGet, "")
+			defer p.close()
+		}
 		if status := w.status(http.MethodPost, request(0, "initialize", hello)); status != http.StatusServiceUnavailable {
 			t.Errorf("status %d", status)
 		}
@@ -283,7 +286,7 @@ func TestNotificationsComeBeforeTheAnswer(t *testing.T) {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r.Header.Set("Accept", "text/event-stream")
-		x := newExchange(w, r, nil)
+		x := newExchange(newStream(w), r, nil)
 		x.notify([]byte("1"))
 		x.notify([]byte("2"))
 		x.end([]byte("3"), http.StatusOK)

@@ -21,31 +21,62 @@ type seat struct {
 	id        string
 	principal string
 	client    *client
-	inUse     int
-	since     time.Time // when inUse became 0
-	timer     *time.Timer
+	// expire is called, without a lock, when the session was ended for others.
+	expire func()
+	inUse  int
+	since  time.Time // when inUse became 0
+	timer  *time.Timer
 }
 
 func newSessions(limit int, idle time.Duration) *sessions {
 	return &sessions{max: limit, idle: idle, byID: make(map[string]*seat)}
 }
 
-// add makes a client's session and returns it in use; false if there are too
-// many. Expire is called when it has been idle for too long.
+// add makes a client's session and returns it in use; false if there are too many
+// that are in use. Expire is called when it has been idle for too long, or has to
+// make room.
 func (s *sessions) add(principal string, c *client, expire func()) (*seat, bool) {
+	n := &seat{id: rand.Text(), principal: principal, client: c, expire: expire, inUse: 1}
+	gone, ok := s.enter(n)
+	if gone != nil {
+		gone.expire()
+	}
+	return n, ok
+}
+
+// enter gives a session a place, if need be that of another one, which is gone.
+func (s *sessions) enter(n *seat) (gone *seat, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.byID) >= s.max {
-		return nil, false
+		if gone = s.idlest(n.principal); gone == nil {
+			return nil, false
+		}
+		gone.timer.Stop()
+		delete(s.byID, gone.id)
 	}
-	n := &seat{id: rand.Text(), principal: principal, client: c, inUse: 1}
 	n.timer = time.AfterFunc(s.idle, func() {
 		if s.removeIdle(n) {
-			expire()
+			n.expire()
 		}
 	})
 	s.byID[n.id] = n
-	return n, true
+	return gone, true
+}
+
+// idlest returns the session that has been idle for the longest time: one of the
+// principal if there is any, so that who opens many closes its own.
+func (s *sessions) idlest(principal string) (found *seat) {
+	for _, n := range s.byID {
+		switch {
+		case n.inUse > 0:
+		case found == nil, n.principal == principal && found.principal != principal:
+			found = n
+		case (n.principal == principal) == (found.principal == principal) && n.since.Before(found.since):
+			found = n
+		}
+	}
+	return found
 }
 
 // use returns a principal's session. The caller releases it.

@@ -22,7 +22,9 @@ const (
 type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	begun   bool
+	// admits says whether a stream that lasts goes on, or is nil.
+	admits func() bool
+	begun  bool
 }
 
 func newStream(w http.ResponseWriter) *stream {
@@ -77,10 +79,12 @@ func (s *stream) comment() error {
 }
 
 // follow writes notifications until no more are pushed, or the queue is over
-// because they are not read.
+// because they are not read, or its reader is not admitted any more.
 func (s *stream) follow(q *queue, last <-chan struct{}) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
+	ask := time.NewTicker(heartbeat) // however much there is to write
+	defer ask.Stop()
 	for {
 		select {
 		case <-q.wake:
@@ -91,6 +95,10 @@ func (s *stream) follow(q *queue, last <-chan struct{}) error {
 		case <-beat.C:
 			if err := s.comment(); err != nil {
 				return err
+			}
+		case <-ask.C:
+			if s.admits != nil && !s.admits() {
+				return errRefused
 			}
 		case <-q.over:
 			return errSlow
