@@ -47,8 +47,11 @@ func TestGate(t *testing.T) {
 		{"a server whose tools nobody knows", starting, Options{StartupWait: time.Minute}, readyAfter},
 		{"not for others than the needed", func(f *scene) { known(f); f.declare("db") }, Options{StartupWait: time.Minute, Need: []string{"git__log"}}, 0},
 		{"for the needed", starting, Options{StartupWait: time.Minute, Need: []string{"git__log"}}, readyAfter},
-		{"not for one that no worker may take", func(f *scene) { f.declare("git"); time.Sleep(placeWithin + time.Second) },
-			Options{StartupWait: time.Minute}, 0},
+		{
+			"not for one that no worker may take", func(f *scene) { f.declare("git"); time.Sleep(placeWithin + time.Second) },
+			Options{StartupWait: time.Minute},
+			0,
+		},
 		{"not for ever", starting, Options{Wait: -1, StartupWait: time.Second}, time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
