@@ -186,24 +186,28 @@ func (r *rig) movedTo(w *part, ids []events.ServerID) {
 	})
 }
 
-// started returns when the last of these servers began to connect for the first
-// time after a position.
+// started waits until all of these servers have begun to connect after a position,
+// and returns when the last of them did for the first time.
 func (r *rig) started(ids []events.ServerID, after events.Seq) (last time.Time) {
 	r.t.Helper()
-	first := make(map[events.ServerID]time.Time)
-	for _, x := range r.history() {
-		if id := x.Chain.Server(); x.Seq > after && x.Kind() == events.KindConnecting && first[id].IsZero() {
-			first[id] = x.Time
+	r.eventually("servers to be started", func() error {
+		first := make(map[events.ServerID]time.Time)
+		for _, x := range r.history() {
+			if id := x.Chain.Server(); x.Seq > after && x.Kind() == events.KindConnecting && first[id].IsZero() {
+				first[id] = x.Time
+			}
 		}
-	}
-	for _, id := range ids {
-		if first[id].IsZero() {
-			r.t.Errorf("%s was not started after event %d", id, after)
+		last = time.Time{}
+		for _, id := range ids {
+			if first[id].IsZero() {
+				return errors.Newf("%s was not started after event %d", id, after)
+			}
+			if first[id].After(last) {
+				last = first[id]
+			}
 		}
-		if first[id].After(last) {
-			last = first[id]
-		}
-	}
+		return nil
+	})
 	return last
 }
 
