@@ -7,4 +7,9 @@
 //
 //	npm ci --ignore-scripts
 //	go test -tags real ./integration/real
+//
+// Clients of other makes attach to the fleet as well: see TestClients and
+// TestConformance. They run on the node of package-lock.json, which is newer than
+// what the servers need. An optional package of one of them, for Windows, is
+// overridden in package.json: not every registry has it.
 package real
