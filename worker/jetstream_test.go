@@ -137,14 +137,6 @@ func TestLogsOnJetStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var bus testLogs
-	sniffer := server.Connect("sniffer")
-	if _, err := sniffer.Subscribe(">", func(m *nats.Msg) { _, _ = bus.Write(m.Data) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := sniffer.Flush(); err != nil {
-		t.Fatal(err)
-	}
 	s, _ := testShelf(t)
 	h := &host{logs: s, parts: Parts{Calls: log}, options: Options{Fleet: "f", ID: testWorker, Logger: slog.New(slog.DiscardHandler)}}
 	ctx, stop := context.WithCancel(t.Context())
@@ -162,28 +154,35 @@ func TestLogsOnJetStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ask := func(ctx context.Context, arguments string, heard func(*callwire.Frame)) error {
+		_, err := guest.Call(ctx, events.LogsSubject("f", testWorker), &callwire.Request{
+			Tool: callwire.LogsTool, Arguments: []byte(arguments),
+		}, heard)
+		return err
+	}
+	// Until it is served, nobody is there; who listens to everything would be somebody.
+	eventually(t, "logs to be served", func() bool { return ask(t.Context(), `{"server":"s","instance":"0"}`, nil) == nil })
+	var bus testLogs
+	sniffer := server.Connect("sniffer")
+	if _, err := sniffer.Subscribe(">", func(m *nats.Msg) { _, _ = bus.Write(m.Data) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := sniffer.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	follow, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var got []string
-	for end := time.Now().Add(hangLimit); ; {
-		_, err = guest.Call(follow, events.LogsSubject("f", testWorker), &callwire.Request{
-			Tool: callwire.LogsTool, Arguments: []byte(`{"server":"s","instance":"0","tail":-1,"follow":true}`),
-		}, func(f *callwire.Frame) {
-			lines, _ := callwire.DecodeLogLines(f.Data)
-			for _, l := range lines {
-				if got = append(got, l.Text); len(got) == 1 {
-					say("second canary-1234\n")
-				} else {
-					cancel()
-				}
+	err = ask(follow, `{"server":"s","instance":"0","tail":-1,"follow":true}`, func(f *callwire.Frame) {
+		lines, _ := callwire.DecodeLogLines(f.Data)
+		for _, l := range lines {
+			if got = append(got, l.Text); len(got) == 1 {
+				say("second canary-1234\n")
+			} else {
+				cancel()
 			}
-		})
-		// It may not be served yet.
-		var e *callwire.Error
-		if !errors.As(err, &e) || e.Outcome != callwire.NotExecuted || time.Now().After(end) {
-			break
 		}
-	}
+	})
 	if d := cmp.Diff([]string{"first [redacted]", "second [redacted]"}, got); d != "" || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, lines (-want +got):\n%s", err, d)
 	}
