@@ -137,6 +137,7 @@ func TestAnAppendToARecreatedStreamIsRefused(t *testing.T) {
 				deleteEvents(t, l)
 				again := open(t, s.Connect("again"), nil)
 				grow(t.Context(), t, again, github, events.Tip{}, n)
+				synctest.Wait() // until the log has heard of the deletion
 				r, err := l.Append(limit(t), move(github, 6), tip)
 				if err == nil {
 					_, broken := try(again.ReadChain(t.Context(), github, events.Tip{}))
