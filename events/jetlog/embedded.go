@@ -81,6 +81,9 @@ func StartEmbedded(ctx context.Context, o *EmbeddedOptions) (*Embedded, error) {
 		return nil, errors.New("start embedded NATS: no folder for its store is given")
 	}
 	config, err := o.config()
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		return nil, errors.Wrap(err, "start embedded NATS")
 	}
